@@ -1,0 +1,146 @@
+//! What a running turn asks of the house around it; implemented by the runtime, never here.
+
+use std::fmt;
+
+use aion_core::budget::{Amount, Usage};
+use aion_core::command::ToolProposal;
+use aion_core::id::{RequestId, TurnId};
+use aion_core::transcript::Item;
+use aion_core::turn::CallId;
+use futures::future::BoxFuture;
+
+/// What became of a proposed tool call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Permit {
+    /// It may run now; it is journalled as started.
+    Run,
+    /// It waits for the decision of a request, which arrives by [`crate::Answer`]s of the session.
+    /// Then call [`Host::start`].
+    Ask(RequestId),
+    /// It does not run; the reason is for the model.
+    Refused(String),
+}
+
+/// A team tool as the model sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its input, as a strict JSON schema.
+    pub input_schema: serde_json::Value,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolOutput {
+    /// The text for the model.
+    pub text: String,
+    /// Whether the tool did what it was asked to.
+    pub ok: bool,
+    /// Whether it changed something in the world.
+    pub changed: bool,
+    /// The agent's turn ends with this answer: it has nothing more to do until mail arrives.
+    pub ends_turn: bool,
+}
+
+/// A piece of a running turn for those who watch; lossy, never stored.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delta {
+    /// Text as it is written.
+    Text {
+        /// The model step.
+        step: u32,
+        /// The piece.
+        text: String,
+    },
+    /// Thinking as it is written.
+    Thought {
+        /// The model step.
+        step: u32,
+        /// The piece.
+        text: String,
+    },
+    /// A tool call, complete.
+    Called {
+        /// The model step.
+        step: u32,
+        /// The call.
+        call: CallId,
+        /// The tool.
+        tool: String,
+        /// One line that says what it does.
+        description: String,
+    },
+    /// A tool's answer.
+    Got {
+        /// The model step.
+        step: u32,
+        /// The call.
+        call: CallId,
+        /// Whether it did what it was asked to.
+        ok: bool,
+        /// The beginning of the answer.
+        text: String,
+    },
+}
+
+/// Why the house could not do what a turn asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// The turn is over for the house; stop without a word.
+    #[error("the turn is over")]
+    TurnOver,
+    /// The budget does not allow another call.
+    #[error("the budget does not allow another model call")]
+    OverBudget,
+    /// The house cannot store anything at present; the turn cannot go on.
+    #[error("the team's store is not available: {0}")]
+    Unavailable(String),
+}
+
+/// The house around one agent. Identity is the host's own: no argument names the caller.
+pub trait Host: Send + Sync + fmt::Debug + 'static {
+    /// The team's tools for this agent, by its role at this moment.
+    fn team_tools(&self) -> Vec<ToolSpec>;
+    /// Calls one of them. The same call of the same turn has its effect once.
+    fn call_team_tool<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+        tool: &'a str,
+        input: &'a serde_json::Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, HostError>>;
+    /// Has a coding tool's call judged, and journalled as started where it may run.
+    fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>>;
+    /// Begins a call whose request was decided: [`Permit::Run`] or [`Permit::Refused`].
+    fn start<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+    ) -> BoxFuture<'a, Result<Permit, HostError>>;
+    /// Journals that a call ended. Its output is durable by then.
+    fn finish<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+        ok: bool,
+        changed: bool,
+    ) -> BoxFuture<'a, Result<(), HostError>>;
+    /// New mail for the turn, rendered, once it counts as delivered before `step`.
+    fn take_mail(&self, turn: TurnId, step: u32) -> BoxFuture<'_, Result<Option<String>, HostError>>;
+    /// Settles the last model call and reserves the next; only for turns that are budgeted.
+    fn reserve(
+        &self,
+        turn: TurnId,
+        usage: Usage,
+        worst: Amount,
+    ) -> BoxFuture<'_, Result<(), HostError>>;
+    /// The agent's transcript so far.
+    fn history(&self) -> BoxFuture<'_, Result<Vec<Item>, HostError>>;
+    /// Appends to the transcript, and answers when the items are durable.
+    fn record(&self, items: Vec<Item>) -> BoxFuture<'_, Result<(), HostError>>;
+    /// Shows a piece to those who watch. Never waits.
+    fn delta(&self, turn: TurnId, delta: Delta);
+}

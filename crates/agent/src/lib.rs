@@ -1,0 +1,6 @@
+//! One coding agent in this process: the model loop, its tools, its sandbox.
+//!
+//! The loop knows neither teams nor storage: what it needs from the house around it, it asks of
+//! its [`host::Host`].
+
+pub mod host;

@@ -1,0 +1,1 @@
+//! The words spoken over HTTP, WebSocket and the command line.

@@ -1,0 +1,3 @@
+//! The binary `aion`: the door to a team.
+
+fn main() {}

@@ -1,0 +1,60 @@
+//! What an agent was given, said, thought, called and got; never stored in the team's own log.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::TurnId;
+use crate::turn::CallId;
+
+/// One item of an agent's transcript.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// The turn it belongs to.
+    pub turn: TurnId,
+    /// The model step within the turn, from 0.
+    pub step: u32,
+    /// What it is.
+    #[serde(flatten)]
+    pub content: Content,
+}
+
+/// The content of an item.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "item", rename_all = "snake_case")]
+pub enum Content {
+    /// What the agent was given: the opening of a turn, or mail in the middle of it.
+    Given {
+        /// The rendered text.
+        text: String,
+    },
+    /// What it said.
+    Said {
+        /// The text.
+        text: String,
+    },
+    /// What it thought.
+    Thought {
+        /// The text.
+        text: String,
+        /// The provider's signature, replayed with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    /// A tool it called.
+    Called {
+        /// The call.
+        call: CallId,
+        /// The tool.
+        tool: String,
+        /// The input.
+        input: serde_json::Value,
+    },
+    /// What the tool answered.
+    Got {
+        /// The call.
+        call: CallId,
+        /// The output.
+        output: String,
+        /// Whether the tool did what it was asked to.
+        ok: bool,
+    },
+}

@@ -1,0 +1,1 @@
+//! Drives the core: sessions, runners, tools, supervision.

@@ -1,0 +1,1 @@
+//! The edge: REST, WebSocket, MCP, auth.

@@ -1,0 +1,1 @@
+//! Stand-ins for tests of the shells: scripted agents, model server, faulty store.

@@ -1,0 +1,1 @@
+//! The built web page as bytes.

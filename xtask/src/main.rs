@@ -1,0 +1,3 @@
+//! Developer commands of the repository.
+
+fn main() {}
