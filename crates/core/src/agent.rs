@@ -73,11 +73,15 @@ pub enum AgentState {
         request: Option<RequestId>,
         /// The turn that is being ended.
         turn: Option<Box<Turn>>,
+        /// Ended at once, without waiting for the turn.
+        kill: bool,
     },
-    /// Dead, and not restarted by itself.
+    /// Dead.
     Failed {
         /// Why.
         cause: String,
+        /// When it is started again by itself.
+        retry_at: Option<Timestamp>,
     },
 }
 
@@ -173,7 +177,9 @@ pub struct Agent {
     pub(crate) state: AgentState,
     pub(crate) generation: u32,
     pub(crate) restarts: VecDeque<Timestamp>,
+    /// No turn before this: grows with each turn that failed in a row.
     pub(crate) not_before: Timestamp,
+    pub(crate) faults_in_a_row: u32,
     pub(crate) holds: BTreeSet<Hold>,
     pub(crate) mailbox: Mailbox,
     /// The task versions this member was offered and did not take.

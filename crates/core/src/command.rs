@@ -193,7 +193,8 @@ impl Fact {
 }
 
 /// What anybody may ask of a team.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Begin the team. The first command of every log.
     CreateTeam {
@@ -347,6 +348,13 @@ pub enum Command {
         /// The call.
         call: CallId,
     },
+    /// Take the decision on a connection.
+    TakeAnswer {
+        /// The turn.
+        turn: TurnId,
+        /// The request.
+        request: RequestId,
+    },
     /// A tool call ended.
     FinishTool {
         /// The turn.
@@ -382,8 +390,6 @@ pub enum Command {
         blocked_by: BTreeSet<TaskId>,
         /// Free notes.
         metadata: BTreeMap<String, String>,
-        /// The caller's idempotency key.
-        key: Option<String>,
     },
     /// Change a task.
     UpdateTask {
@@ -482,8 +488,33 @@ pub enum Command {
         cap: Option<Cap>,
     },
 
+    /// Do this once per key, whatever it is. A message carries its key itself.
+    Keyed {
+        /// The caller's idempotency key.
+        key: String,
+        /// What to do.
+        command: Box<Command>,
+    },
     /// Record what a foreign member did by itself. Never refused.
     Observe(Box<Fact>),
+}
+
+/// What a command made, for its answer, and for the answer to its repetition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Receipt {
+    /// The message that was accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageId>,
+    /// The task that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// The request that was opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestId>,
+    /// The member that was brought in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot: Option<SlotId>,
 }
 
 /// What a caller may not do, or why a command does not fit the state. A value for people and models.
@@ -525,6 +556,8 @@ pub enum Rejection {
     BadName(InvalidName),
     /// The lead stays while the team lives.
     LeadStays,
+    /// A member writes to itself.
+    ToSelf,
     /// A text is empty.
     Empty {
         /// Which.
@@ -625,6 +658,7 @@ impl Rejection {
             Self::NameTaken { .. } => "name_taken",
             Self::BadName(_) => "bad_name",
             Self::LeadStays => "lead_stays",
+            Self::ToSelf => "to_self",
             Self::Empty { .. } => "empty",
             Self::Limit { .. } => "limit",
             Self::InboxFull { .. } => "inbox_full",
@@ -672,6 +706,7 @@ impl fmt::Display for Rejection {
                 write!(f, "the name {:?} looks like {:?}, which is taken", name.as_str(), taken.as_str())
             }
             Self::BadName(why) => why.fmt(f),
+            Self::ToSelf => f.write_str("a member cannot write to itself; keep it in mind, or make it a task"),
             Self::LeadStays => f.write_str("the lead stays while the team lives; end the team instead"),
             Self::Empty { what } => write!(f, "{what} must not be empty"),
             Self::Limit { limit, allowed, asked } => {

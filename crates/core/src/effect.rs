@@ -40,12 +40,14 @@ pub enum Effect {
         /// The decision.
         decision: Decision,
     },
-    /// Let a member finish, then end its process and report it gone.
+    /// Let a member finish its turn, then end its process and report it gone.
     Stop {
         /// The member.
         slot: SlotId,
         /// Which start of it.
         generation: u32,
+        /// Do not wait for the turn.
+        kill: bool,
     },
     /// Make the team that the person agreed to.
     CreateTeam {
@@ -79,7 +81,7 @@ impl Effect {
             Self::RunTurn { turn, .. } => EffectKey::Turn(*turn),
             Self::Interrupt { turn, .. } => EffectKey::Interrupt(*turn),
             Self::Answer { request, .. } => EffectKey::Answer(*request),
-            Self::Stop { slot, generation } => EffectKey::Stop(*slot, *generation),
+            Self::Stop { slot, generation, .. } => EffectKey::Stop(*slot, *generation),
             Self::CreateTeam { request } => EffectKey::CreateTeam(*request),
         }
     }

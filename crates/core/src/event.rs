@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{Hold, MemberSpec, PermissionMode, RemovalReason, TeamHold};
 use crate::budget::{Amount, Cap, Usage};
-use crate::command::{Caller, Fact, KeyHash, Settings};
+use crate::command::{Caller, Fact, KeyHash, Receipt, Settings};
 use crate::id::{
     AgentName, CommandId, GrantId, MessageId, RequestId, Seq, SlotId, TaskId, TeamId, TurnId,
 };
@@ -122,23 +122,24 @@ pub enum Event {
         /// Which start of it.
         generation: u32,
     },
-    /// A member's process ended or could not be started, and it is started again.
-    AgentRestarting {
-        /// Its place.
-        slot: SlotId,
-        /// The new start of it.
-        generation: u32,
-        /// What happened.
-        cause: String,
-        /// No earlier than this.
-        not_before: Timestamp,
-    },
-    /// A member is dead and is not started again by itself.
+    /// A member's process ended or could not be started.
     AgentFailed {
         /// Its place.
         slot: SlotId,
         /// What happened.
         cause: String,
+        /// When it is started again by itself; without a time somebody has to do it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+    },
+    /// A failed member is started again.
+    AgentRestarting {
+        /// Its place.
+        slot: SlotId,
+        /// The new start of it.
+        generation: u32,
+        /// Who wants it. A restart by the system itself counts against the allowed intensity.
+        by: Sender,
     },
     /// It has another name.
     AgentRenamed {
@@ -185,6 +186,9 @@ pub enum Event {
         /// The handshake that led here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request: Option<RequestId>,
+        /// Ended at once, without waiting for its turn.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        kill: bool,
     },
     /// It is out of the team.
     AgentRemoved {
@@ -480,6 +484,13 @@ pub enum Event {
         cap: Option<Cap>,
     },
 
+    /// A caller's idempotency key now stands for what this command did.
+    KeyUsed {
+        /// The key, hashed with the caller.
+        key: KeyHash,
+        /// What the command did.
+        receipt: Receipt,
+    },
     /// A foreign member did something by itself.
     FactObserved {
         /// What.
@@ -540,6 +551,7 @@ impl Event {
             Self::CallReserved { .. } => "call_reserved",
             Self::UsageRecorded { .. } => "usage_recorded",
             Self::CapChanged { .. } => "cap_changed",
+            Self::KeyUsed { .. } => "key_used",
             Self::FactObserved { .. } => "fact_observed",
         }
     }

@@ -12,7 +12,12 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mailbox {
     entries: BTreeMap<MessageId, Entry>,
-    unread_bytes: u64,
+    bytes: u64,
+    queued: u32,
+    /// Of the queued: those that start a turn by themselves.
+    waking: u32,
+    /// Of the queued: idle notices.
+    held: u32,
 }
 
 /// One message in one mailbox.
@@ -67,7 +72,7 @@ impl Mailbox {
 
     /// Messages in the queue, held ones included.
     pub fn unread(&self) -> usize {
-        self.entries.values().filter(|e| e.place == Place::Queued).count()
+        self.queued as usize
     }
 
     /// How many are not yet acknowledged.
@@ -82,24 +87,26 @@ impl Mailbox {
 
     /// Bytes not yet acknowledged.
     pub fn bytes(&self) -> u64 {
-        self.unread_bytes
+        self.bytes
     }
 
     /// Whether something in the queue starts a turn by itself. Held notices count when `due`.
     pub(crate) fn wakes(&self, due: bool) -> bool {
-        self.entries.values().any(|e| {
-            e.place == Place::Queued
-                && if e.held { due } else { e.urgency >= Urgency::Wake }
-        })
+        self.waking > 0 || (due && self.held > 0)
+    }
+
+    /// Whether idle notices wait in the queue.
+    pub(crate) fn holds_notices(&self) -> bool {
+        self.held > 0
     }
 
     /// Accepted time of the oldest held notice in the queue.
     pub(crate) fn oldest_held(&self) -> Option<Timestamp> {
-        self.entries
-            .values()
-            .filter(|e| e.held && e.place == Place::Queued)
-            .map(|e| e.accepted_at)
-            .min()
+        if self.held == 0 {
+            return None;
+        }
+        let queued = |e: &&Entry| e.held && e.place == Place::Queued;
+        self.entries.values().filter(queued).map(|e| e.accepted_at).min()
     }
 
     /// The next batch, oldest first. From the second attempt a message goes alone.
@@ -127,28 +134,49 @@ impl Mailbox {
     }
 
     pub(crate) fn accept(&mut self, id: MessageId, entry: Entry) {
-        self.unread_bytes += u64::from(entry.bytes);
+        self.bytes += u64::from(entry.bytes);
+        self.count(&entry, 1);
         self.entries.insert(id, entry);
     }
 
     pub(crate) fn deliver(&mut self, id: MessageId, turn: TurnId) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.place = Place::InTurn(turn);
-        }
+        self.place(id, |entry| entry.place = Place::InTurn(turn));
     }
 
     pub(crate) fn requeue(&mut self, id: MessageId, counted: bool, redelivered: bool) {
-        if let Some(entry) = self.entries.get_mut(&id) {
+        self.place(id, |entry| {
             entry.place = Place::Queued;
             entry.attempts += u32::from(counted);
             entry.redelivered |= redelivered;
-        }
+        });
     }
 
     /// Takes a message out for good.
-    pub(crate) fn settle(&mut self, id: MessageId) -> Option<Entry> {
-        let entry = self.entries.remove(&id)?;
-        self.unread_bytes -= u64::from(entry.bytes);
-        Some(entry)
+    pub(crate) fn settle(&mut self, id: MessageId) {
+        if let Some(entry) = self.entries.remove(&id) {
+            self.bytes -= u64::from(entry.bytes);
+            self.count(&entry, -1);
+        }
+    }
+
+    fn place(&mut self, id: MessageId, change: impl FnOnce(&mut Entry)) {
+        let Some(mut entry) = self.entries.remove(&id) else { return };
+        self.count(&entry, -1);
+        change(&mut entry);
+        self.count(&entry, 1);
+        self.entries.insert(id, entry);
+    }
+
+    /// Keeps the counters: adds the entry with `sign` 1, takes it away with -1.
+    fn count(&mut self, entry: &Entry, sign: i32) {
+        if entry.place == Place::Queued {
+            let add = |counter: &mut u32| *counter = counter.saturating_add_signed(sign);
+            add(&mut self.queued);
+            if entry.held {
+                add(&mut self.held);
+            } else if entry.urgency >= Urgency::Wake {
+                add(&mut self.waking);
+            }
+        }
     }
 }
