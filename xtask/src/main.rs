@@ -1,3 +1,107 @@
-//! Developer commands of the repository.
+//! The door to the developer commands; holds no command's logic.
 
-fn main() {}
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use xtask::steps;
+use xtask::suite::{self, Suite};
+
+/// Developer commands of this repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run everything: format, lints, laws, tests, doctests, simulation, kill loop.
+    Test,
+    /// Run the quick part: format, lints, laws, tests.
+    Check,
+    /// Check the laws of the house.
+    Tidy,
+    /// Simulate whole teams in virtual time.
+    Sim {
+        /// How many seeds to try.
+        #[arg(long, default_value_t = 1_000)]
+        seeds: u64,
+        /// Try this one seed alone.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Further arguments for the simulator.
+        #[arg(last = true)]
+        more: Vec<String>,
+    },
+    /// Kill a running team again and again, and look at what is left.
+    KillLoop {
+        /// How many times.
+        #[arg(long, default_value_t = 20)]
+        kills: u64,
+        /// Further arguments for the loop.
+        #[arg(last = true)]
+        more: Vec<String>,
+    },
+    /// Measure; prints ratios to a baseline of the same run.
+    Bench {
+        /// Which benchmark: mailbox, agents or open.
+        name: String,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+        /// Further arguments for the benchmark.
+        #[arg(last = true)]
+        more: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(&root(), Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            steps::tell(&format!("\n{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(root: &Path, task: Task) -> Result<()> {
+    match task {
+        Task::Test => suite::run(root, Suite::Test)?,
+        Task::Check => suite::run(root, Suite::Check)?,
+        Task::Tidy => {
+            suite::tidy(root)?;
+        }
+        Task::Sim { seeds, seed, more } => {
+            let mut arguments = match seed {
+                Some(seed) => vec!["--seed".to_owned(), seed.to_string()],
+                None => vec!["--seeds".to_owned(), seeds.to_string()],
+            };
+            arguments.extend(more);
+            steps::run(root, &suite::sim(&arguments))?;
+        }
+        Task::KillLoop { kills, more } => {
+            let mut arguments = vec!["--kills".to_owned(), kills.to_string()];
+            arguments.extend(more);
+            steps::run(root, &suite::kill_loop(&arguments))?;
+        }
+        Task::Bench { name, json, more } => {
+            let mut arguments = vec![name];
+            if json {
+                arguments.push("--json".to_owned());
+            }
+            arguments.extend(more);
+            steps::run(root, &suite::bench(&arguments))?;
+        }
+    }
+    Ok(())
+}
+
+/// The root of the repository: where this package's directory lies.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}

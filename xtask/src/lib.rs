@@ -1,0 +1,5 @@
+//! Developer commands: `test`, `check` (= test without simulation, kills and browsers), `bench`, `sim`, `tidy`, code generation; starts binaries, links nothing of ours.
+
+pub mod steps;
+pub mod suite;
+pub mod tidy;

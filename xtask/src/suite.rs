@@ -1,0 +1,196 @@
+//! What `check` and `test` consist of, and what they need; runs nothing itself but tools' installers.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::steps::{self, Done, Failed, Step};
+use crate::tidy;
+
+/// A set of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// What has to hold before a change is handed over, quick.
+    Check,
+    /// Everything that has to hold.
+    Test,
+}
+
+/// The simulation of the rules.
+pub fn sim(arguments: &[String]) -> Step {
+    let mut step = Step::cargo(
+        "simulation",
+        &["test", "--locked", "-p", "aion-core", "--test", "sim", "--"],
+    );
+    step.arguments.extend_from_slice(arguments);
+    step
+}
+
+/// The loop that kills a running team and looks at what is left.
+pub fn kill_loop(arguments: &[String]) -> Step {
+    binary("kill loop", "aion-kill-loop", arguments)
+}
+
+/// A benchmark.
+pub fn bench(arguments: &[String]) -> Step {
+    binary("benchmark", "aion-bench", arguments)
+}
+
+/// A program of testkit, as the product is built.
+fn binary(name: &'static str, binary: &str, arguments: &[String]) -> Step {
+    let fixed = [
+        "run",
+        "--release",
+        "--locked",
+        "-p",
+        "aion-testkit",
+        "--bin",
+        binary,
+        "--",
+    ];
+    let mut step = Step::cargo(name, &fixed);
+    step.arguments.extend_from_slice(arguments);
+    step
+}
+
+/// The laws of the house. Prints each violation.
+pub fn tidy(root: &Path) -> Result<Done, Failed> {
+    let again = "cargo xtask tidy".to_owned();
+    let begun = Instant::now();
+    let tree = tidy::Tree::read(root).map_err(|e| Failed {
+        name: "tidy",
+        what: format!("the repository cannot be read: {e}"),
+        again: again.clone(),
+    })?;
+    let violations = tidy::check(&tree);
+    for violation in &violations {
+        steps::say(&violation.to_string());
+    }
+    if violations.is_empty() {
+        let line = format!("tidy: {} files, no law is broken", tree.texts().count());
+        steps::say(&line);
+        Ok(Done {
+            name: "tidy",
+            took: begun.elapsed(),
+            lines: vec![line],
+        })
+    } else {
+        let count = violations.len();
+        let what = format!(
+            "{count} place{} break{} a law",
+            s(count),
+            if count == 1 { "s" } else { "" }
+        );
+        Err(Failed {
+            name: "tidy",
+            what,
+            again,
+        })
+    }
+}
+
+fn s(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// Runs a suite up to the first failure.
+pub fn run(root: &Path, suite: Suite) -> Result<()> {
+    need_tools(root)?;
+    let (name, profile, whole) = match suite {
+        Suite::Check => ("check", "default", false),
+        Suite::Test => ("test", "ci", true),
+    };
+    let mut done = Vec::new();
+
+    done.push(steps::run(
+        root,
+        &Step::cargo("format", &["fmt", "--all", "--check"]),
+    )?);
+    let clippy = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    done.push(steps::run(root, &Step::cargo("clippy", &clippy))?);
+    steps::tell("\n==> tidy: cargo xtask tidy");
+    done.push(tidy(root)?);
+    let nextest = [
+        "nextest",
+        "run",
+        "--workspace",
+        "--locked",
+        "--profile",
+        profile,
+    ];
+    done.push(steps::run(
+        root,
+        &Step::cargo("tests", &nextest).repeating(&["Summary ["]),
+    )?);
+    if whole {
+        let doc = ["test", "--workspace", "--doc", "--locked"];
+        done.push(steps::run(
+            root,
+            &Step::cargo("doctests", &doc).repeating(&["test result:"]),
+        )?);
+    }
+    if steps::answers(root, "cargo", &["deny", "--version"]) {
+        // Advisories need the network; the rest does not.
+        let deny = ["deny", "--locked", "check", "licenses", "bans", "sources"];
+        done.push(steps::run(root, &Step::cargo("dependencies", &deny))?);
+    } else {
+        steps::tell(
+            "\n==> dependencies: skipped, cargo-deny is not installed (cargo install --locked cargo-deny)",
+        );
+    }
+    if whole {
+        let seeds = ["--seeds".to_owned(), "20000".to_owned()];
+        done.push(steps::run(root, &sim(&seeds).repeating(&["seeds"]))?);
+        let kills = ["--kills".to_owned(), "200".to_owned()];
+        done.push(steps::run(root, &kill_loop(&kills).repeating(&["kills"]))?);
+    }
+    report(name, &done);
+    Ok(())
+}
+
+fn report(suite: &str, done: &[Done]) {
+    steps::say(&format!("\n{suite} passed:"));
+    for step in done {
+        steps::say(&format!(
+            "  {:<14} {:>7.1} s",
+            step.name,
+            step.took.as_secs_f64()
+        ));
+        for line in &step.lines {
+            steps::say(&format!("      {line}"));
+        }
+    }
+    let total: Duration = done.iter().map(|step| step.took).sum();
+    steps::say(&format!(
+        "  {:<14} {:>7.1} s",
+        "in all",
+        total.as_secs_f64()
+    ));
+}
+
+/// Installs the test runner if it is missing, and says what else is.
+fn need_tools(root: &Path) -> Result<()> {
+    for (component, probe) in [("rustfmt", "fmt"), ("clippy", "clippy")] {
+        if !steps::answers(root, "cargo", &[probe, "--version"]) {
+            bail!("{component} is missing; install it: rustup component add {component}");
+        }
+    }
+    if !steps::answers(root, "git", &["--version"]) {
+        bail!("git is missing; install it: apt-get install git");
+    }
+    if !steps::answers(root, "cargo", &["nextest", "--version"]) {
+        steps::tell("cargo-nextest, the test runner, is missing; it is installed once:");
+        let install = Step::cargo("installation", &["install", "--locked", "cargo-nextest"]);
+        steps::run(root, &install).context("install cargo-nextest, then start again")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! Tests of the laws: a small house that keeps them all, and one fixture per way to break one.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod fixtures;
+mod house;
