@@ -171,7 +171,6 @@ pub struct Agent {
     pub(crate) agent_type: String,
     pub(crate) model: Option<String>,
     pub(crate) color: String,
-    pub(crate) prompt: String,
     pub(crate) conversation: ConversationId,
     pub(crate) mode: PermissionMode,
     pub(crate) state: AgentState,
@@ -220,10 +219,6 @@ impl Agent {
     pub fn color(&self) -> &str {
         &self.color
     }
-    /// What it was told to be and do.
-    pub fn prompt(&self) -> &str {
-        &self.prompt
-    }
     /// Where its transcript is kept.
     pub fn conversation(&self) -> &ConversationId {
         &self.conversation
@@ -252,9 +247,10 @@ impl Agent {
     /// The turn it is in, also while it is being stopped.
     pub fn turn(&self) -> Option<&Turn> {
         match &self.state {
-            AgentState::Active { turn } | AgentState::Stopping { turn: Some(turn), .. } => {
-                Some(turn)
-            }
+            AgentState::Active { turn }
+            | AgentState::Stopping {
+                turn: Some(turn), ..
+            } => Some(turn),
             AgentState::Pending
             | AgentState::Idle
             | AgentState::Stopping { turn: None, .. }
@@ -264,9 +260,10 @@ impl Agent {
 
     pub(crate) fn turn_mut(&mut self) -> Option<&mut Turn> {
         match &mut self.state {
-            AgentState::Active { turn } | AgentState::Stopping { turn: Some(turn), .. } => {
-                Some(turn)
-            }
+            AgentState::Active { turn }
+            | AgentState::Stopping {
+                turn: Some(turn), ..
+            } => Some(turn),
             AgentState::Pending
             | AgentState::Idle
             | AgentState::Stopping { turn: None, .. }
@@ -281,15 +278,21 @@ impl Agent {
 
     /// Whether another restart is within the allowed intensity.
     pub(crate) fn may_restart(&self, now: Timestamp, limits: &Limits) -> bool {
-        let recent =
-            self.restarts.iter().filter(|at| now - **at < limits.restart_window).count();
+        let recent = self
+            .restarts
+            .iter()
+            .filter(|at| now - **at < limits.restart_window)
+            .count();
         recent < limits.restarts_in_window as usize
     }
 
     /// How long to wait before the next restart: doubles with each recent one.
     pub(crate) fn restart_delay(&self, now: Timestamp, limits: &Limits) -> Millis {
-        let recent =
-            self.restarts.iter().filter(|at| now - **at < limits.restart_window).count();
+        let recent = self
+            .restarts
+            .iter()
+            .filter(|at| now - **at < limits.restart_window)
+            .count();
         match recent {
             0 => Millis(0),
             n => Millis(limits.restart_backoff.0 << (n - 1).min(10)),
@@ -313,8 +316,7 @@ impl TokenBucket {
     /// Whether `n` more fit.
     pub(crate) fn allows(&self, now: Timestamp, n: u32, per_minute: u32) -> bool {
         per_minute == 0
-            || self.used_at(now, per_minute) + u64::from(n) * 1_000
-                <= u64::from(per_minute) * 1_000
+            || self.used_at(now, per_minute) + u64::from(n) * 1_000 <= u64::from(per_minute) * 1_000
     }
 
     /// Takes `n`.

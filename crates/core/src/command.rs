@@ -88,16 +88,21 @@ impl KeyHash {
                 digest.update(part);
             }
             let full = digest.finalize();
-            full[..16].iter().fold(String::with_capacity(32), |mut out, byte| {
-                use fmt::Write;
-                // Writing to a string cannot fail.
-                let _ = write!(out, "{byte:02x}");
-                out
-            })
+            full[..16]
+                .iter()
+                .fold(String::with_capacity(32), |mut out, byte| {
+                    use fmt::Write;
+                    // Writing to a string cannot fail.
+                    let _ = write!(out, "{byte:02x}");
+                    out
+                })
         };
         let who = serde_json::to_vec(&caller).unwrap_or_default();
         let what = serde_json::to_vec(content).unwrap_or_default();
-        Self { key: hash(&[&who, key.as_bytes()]), content: hash(&[&what]) }
+        Self {
+            key: hash(&[&who, key.as_bytes()]),
+            content: hash(&[&what]),
+        }
     }
 }
 
@@ -696,21 +701,43 @@ impl fmt::Display for Rejection {
             Self::TeamEnded => f.write_str("the team has ended; create a new one"),
             Self::NotAllowed { what, who } => write!(f, "only {who} may {what}"),
             Self::UnknownAgent { slot, known } => {
-                write!(f, "nobody in this team has slot {slot}; the members are {}", list(known))
+                write!(
+                    f,
+                    "nobody in this team has slot {slot}; the members are {}",
+                    list(known)
+                )
             }
-            Self::RecipientGone { slot } => write!(f, "the member in slot {slot} has left the team"),
+            Self::RecipientGone { slot } => {
+                write!(f, "the member in slot {slot} has left the team")
+            }
             Self::NameTaken { name, taken } if name == taken => {
                 write!(f, "the name {name:?} is taken", name = name.as_str())
             }
             Self::NameTaken { name, taken } => {
-                write!(f, "the name {:?} looks like {:?}, which is taken", name.as_str(), taken.as_str())
+                write!(
+                    f,
+                    "the name {:?} looks like {:?}, which is taken",
+                    name.as_str(),
+                    taken.as_str()
+                )
             }
             Self::BadName(why) => why.fmt(f),
-            Self::ToSelf => f.write_str("a member cannot write to itself; keep it in mind, or make it a task"),
-            Self::LeadStays => f.write_str("the lead stays while the team lives; end the team instead"),
+            Self::ToSelf => {
+                f.write_str("a member cannot write to itself; keep it in mind, or make it a task")
+            }
+            Self::LeadStays => {
+                f.write_str("the lead stays while the team lives; end the team instead")
+            }
             Self::Empty { what } => write!(f, "{what} must not be empty"),
-            Self::Limit { limit, allowed, asked } => {
-                write!(f, "the limit \"{limit}\" is {allowed}, and this would make {asked}")
+            Self::Limit {
+                limit,
+                allowed,
+                asked,
+            } => {
+                write!(
+                    f,
+                    "the limit \"{limit}\" is {allowed}, and this would make {asked}"
+                )
             }
             Self::InboxFull { name, allowed } => write!(
                 f,
@@ -718,19 +745,35 @@ impl fmt::Display for Rejection {
             ),
             Self::KeyReused => f.write_str("this idempotency key was used for a different message"),
             Self::NoSuchTurn { turn } => write!(f, "turn {turn} is not running"),
-            Self::NoSuchCall { call } => write!(f, "the tool call {call:?} is not waiting or running in this turn"),
+            Self::NoSuchCall { call } => write!(
+                f,
+                "the tool call {call:?} is not waiting or running in this turn"
+            ),
             Self::NotDecided { request } => write!(f, "request {request} is not decided yet"),
             Self::UnknownRequest { request } => write!(f, "there is no request {request}"),
-            Self::AlreadyDecided { request } => write!(f, "request {request} is already decided or closed"),
+            Self::AlreadyDecided { request } => {
+                write!(f, "request {request} is already decided or closed")
+            }
             Self::WrongDecision { kind, choices } => {
-                write!(f, "a {kind} request is answered by one of: {}", choices.join(", "))
+                write!(
+                    f,
+                    "a {kind} request is answered by one of: {}",
+                    choices.join(", ")
+                )
             }
             Self::OwnRequest => f.write_str("nobody decides his own request"),
             Self::Task(refusal) => refusal.fmt(f),
-            Self::WrongState { slot, needs } => write!(f, "the member in slot {slot} is not {needs}"),
-            Self::OverBudget => f.write_str("the budget does not allow another model call; raise the cap to go on"),
+            Self::WrongState { slot, needs } => {
+                write!(f, "the member in slot {slot} is not {needs}")
+            }
+            Self::OverBudget => {
+                f.write_str("the budget does not allow another model call; raise the cap to go on")
+            }
             Self::StaleGeneration { slot, current } => {
-                write!(f, "the member in slot {slot} was started again since (start {current})")
+                write!(
+                    f,
+                    "the member in slot {slot} was started again since (start {current})"
+                )
             }
             Self::UnknownGrant { grant } => write!(f, "there is no permission {grant}"),
             Self::AlreadyAsked { request } => {
@@ -748,14 +791,21 @@ impl fmt::Display for TaskRefusal {
             Self::Unknown(task) => write!(f, "there is no task {task}"),
             Self::Closed(task) => write!(f, "task {task} is completed or deleted"),
             Self::Stale { task, current } => {
-                write!(f, "task {task} has changed since you read it (version {current}); read it again")
+                write!(
+                    f,
+                    "task {task} has changed since you read it (version {current}); read it again"
+                )
             }
-            Self::Taken { task, owner } => write!(f, "task {task} belongs to the member in slot {owner}"),
+            Self::Taken { task, owner } => {
+                write!(f, "task {task} belongs to the member in slot {owner}")
+            }
             Self::Blocked { task, by } => write!(f, "task {task} waits for {}", list(by)),
             Self::Cycle { task, on } => {
                 write!(f, "task {task} cannot wait for {on}, which waits for it")
             }
-            Self::NoOwner(task) => write!(f, "task {task} needs an owner before it can be in progress"),
+            Self::NoOwner(task) => {
+                write!(f, "task {task} needs an owner before it can be in progress")
+            }
         }
     }
 }
@@ -767,5 +817,9 @@ impl From<TaskRefusal> for Rejection {
 }
 
 fn list<T: fmt::Display>(items: &[T]) -> String {
-    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    items
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -114,6 +114,8 @@ pub enum Event {
         /// The request that allowed it, if one was needed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         consent: Option<RequestId>,
+        /// Who brought it in.
+        by: Sender,
     },
     /// A member's process is ready.
     AgentReady {

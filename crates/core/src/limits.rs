@@ -46,6 +46,8 @@ pub struct Limits {
     pub shutdown_wait: Millis,
     /// A longer downtime makes the team wait for one "resume".
     pub long_downtime: Millis,
+    /// The same for a team without a budget cap: nothing else bounds what it spends unseen.
+    pub long_downtime_uncapped: Millis,
     /// How long idempotency keys are kept.
     pub keys_kept_for: Millis,
     /// How many idempotency keys are kept.
@@ -76,6 +78,7 @@ impl Default for Limits {
             notices_wait: Millis::seconds(60),
             shutdown_wait: Millis::seconds(60),
             long_downtime: Millis::hours(1),
+            long_downtime_uncapped: Millis::minutes(10),
             keys_kept_for: Millis::hours(24),
             keys_kept: 10_000,
             denials_kept: 1_000,

@@ -106,7 +106,11 @@ impl Mailbox {
             return None;
         }
         let queued = |e: &&Entry| e.held && e.place == Place::Queued;
-        self.entries.values().filter(queued).map(|e| e.accepted_at).min()
+        self.entries
+            .values()
+            .filter(queued)
+            .map(|e| e.accepted_at)
+            .min()
     }
 
     /// The next batch, oldest first. From the second attempt a message goes alone.
@@ -123,7 +127,8 @@ impl Mailbox {
                 }
                 break;
             }
-            if batch.len() == max || (!batch.is_empty() && bytes + u64::from(entry.bytes) > max_bytes)
+            if batch.len() == max
+                || (!batch.is_empty() && bytes + u64::from(entry.bytes) > max_bytes)
             {
                 break;
             }
@@ -160,7 +165,9 @@ impl Mailbox {
     }
 
     fn place(&mut self, id: MessageId, change: impl FnOnce(&mut Entry)) {
-        let Some(mut entry) = self.entries.remove(&id) else { return };
+        let Some(mut entry) = self.entries.remove(&id) else {
+            return;
+        };
         self.count(&entry, -1);
         change(&mut entry);
         self.count(&entry, 1);

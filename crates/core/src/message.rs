@@ -34,7 +34,9 @@ pub enum Recipient {
 }
 
 /// How soon a message is to be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Urgency {
     /// With the next turn that starts for another reason.
@@ -268,7 +270,9 @@ impl ProtocolMessage {
     fn text_len(&self) -> usize {
         match self {
             Self::IdleNotification { last_text, .. } => last_text.as_deref().map_or(0, str::len),
-            Self::PermissionRequest { description, input, .. } => description.len() + input.len(),
+            Self::PermissionRequest {
+                description, input, ..
+            } => description.len() + input.len(),
             Self::PermissionResponse { reason, .. } | Self::ShutdownRequest { reason, .. } => {
                 reason.as_deref().map_or(0, str::len)
             }
@@ -278,7 +282,11 @@ impl ProtocolMessage {
             Self::PlanApprovalRequest { plan, .. } => plan.len(),
             Self::PlanApprovalResponse { feedback, .. } => feedback.as_deref().map_or(0, str::len),
             Self::TeamPermissionUpdate { tool, rule } => tool.len() + rule.len(),
-            Self::TaskAssignment { subject, description, .. } => subject.len() + description.len(),
+            Self::TaskAssignment {
+                subject,
+                description,
+                ..
+            } => subject.len() + description.len(),
             Self::ShutdownApproved { .. } | Self::ModeSetRequest { .. } => 0,
         }
     }

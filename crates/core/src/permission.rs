@@ -111,10 +111,14 @@ impl Grant {
             }
     }
 
+    /// Whether it names one action, and not a whole tool.
+    pub(crate) fn is_exact(&self) -> bool {
+        matches!(self.rule, GrantRule::Action { .. })
+    }
+
     /// Whether it covers a connection of `slot` to `host`.
     pub(crate) fn covers_host(&self, slot: SlotId, host: &str) -> bool {
-        self.slot.is_none_or(|s| s == slot)
-            && matches!(&self.rule, GrantRule::Host(h) if h == host)
+        self.slot.is_none_or(|s| s == slot) && matches!(&self.rule, GrantRule::Host(h) if h == host)
     }
 }
 
@@ -132,7 +136,11 @@ pub struct Delegation {
 
 impl Default for Delegation {
     fn default() -> Self {
-        Self { plans: true, tools: BTreeSet::new(), hosts: BTreeSet::new() }
+        Self {
+            plans: true,
+            tools: BTreeSet::new(),
+            hosts: BTreeSet::new(),
+        }
     }
 }
 
@@ -154,9 +162,9 @@ pub(crate) fn judge(mode: PermissionMode, class: ToolClass) -> ModeVerdict {
         (ToolClass::Edit | ToolClass::Execute, PermissionMode::Plan) => Refuse(
             "you are in plan mode: only reading is allowed until your plan is approved; submit it with team_submit_plan",
         ),
-        (ToolClass::Edit | ToolClass::Execute, PermissionMode::DontAsk) => {
-            Refuse("this needs a permission, and your mode dontAsk refuses what it would have to ask for")
-        }
+        (ToolClass::Edit | ToolClass::Execute, PermissionMode::DontAsk) => Refuse(
+            "this needs a permission, and your mode dontAsk refuses what it would have to ask for",
+        ),
         (ToolClass::Edit | ToolClass::Execute, PermissionMode::Default)
         | (ToolClass::Execute, PermissionMode::AcceptEdits) => Ask,
     }

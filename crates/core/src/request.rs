@@ -205,7 +205,9 @@ impl Decision {
             RequestKind::Permission(_) | RequestKind::Network(_) => {
                 matches!(self, Self::Allow { .. } | Self::Deny { .. })
             }
-            RequestKind::Plan(_) => matches!(self, Self::ApprovePlan { .. } | Self::ReturnPlan { .. }),
+            RequestKind::Plan(_) => {
+                matches!(self, Self::ApprovePlan { .. } | Self::ReturnPlan { .. })
+            }
             RequestKind::Shutdown(_) => matches!(
                 self,
                 Self::ApproveShutdown | Self::RejectShutdown { .. } | Self::ForceShutdown

@@ -1,0 +1,374 @@
+//! Tool calls: judged before they run, journalled as they run, refused by turn when they are late.
+
+use crate::agent::{Agent, AgentState, PermissionMode, Role};
+use crate::command::{Caller, Rejection, ToolProposal};
+use crate::event::Event;
+use crate::id::{GrantId, RequestId, SlotId, TurnId};
+use crate::message::{Body, ProtocolMessage, Recipient, Urgency, shorten};
+use crate::permission::{ModeVerdict, NetworkAsk, PermissionAsk, ToolClass, judge};
+use crate::request::{ActionHash, Decision, RequestKind, RequestState};
+use crate::turn::{CallId, ToolCallState, ToolVerdict, Turn};
+
+use super::Team;
+use super::decide::Draft;
+
+/// The longest input that a person is shown with a permission request, in bytes.
+const INPUT_BYTES: usize = 8 * 1024;
+
+impl Team {
+    pub(super) fn propose_tool(
+        &self,
+        d: &mut Draft,
+        caller: Caller,
+        p: &ToolProposal,
+    ) -> Result<(), Rejection> {
+        let (agent, turn) = self.own_turn(caller, p.turn)?;
+        let (verdict, grant) = self.judge_tool(d, agent, turn, p);
+        let new_request = match &verdict {
+            ToolVerdict::Ask { request } if !self.requests.contains_key(request) => Some(*request),
+            ToolVerdict::Ask { .. } | ToolVerdict::Run | ToolVerdict::Refused { .. } => None,
+        };
+        d.push(Event::ToolProposed {
+            turn: turn.id,
+            slot: agent.slot,
+            call: p.call.clone(),
+            tool: p.tool.clone(),
+            class: p.class,
+            action: p.action,
+            description: shorten(&p.description, 1_024),
+            verdict,
+            grant,
+        });
+        if let Some(request) = new_request {
+            self.ask_permission(d, agent, turn, p, request);
+        }
+        Ok(())
+    }
+
+    fn judge_tool(
+        &self,
+        d: &Draft,
+        agent: &Agent,
+        turn: &Turn,
+        p: &ToolProposal,
+    ) -> (ToolVerdict, Option<GrantId>) {
+        let refused = |reason: &str| {
+            (
+                ToolVerdict::Refused {
+                    reason: reason.to_owned(),
+                },
+                None,
+            )
+        };
+        match turn.calls.get(&p.call) {
+            Some(ToolCallState::Asked {
+                request, action, ..
+            }) if *action == p.action => {
+                return (ToolVerdict::Ask { request: *request }, None);
+            }
+            Some(ToolCallState::Asked { .. }) => {
+                return refused("this call id was used for another call");
+            }
+            Some(ToolCallState::Started { .. }) => {
+                return refused(
+                    "this call was begun before and may have run; look before you repeat it",
+                );
+            }
+            None => {}
+        }
+        if matches!(agent.state, AgentState::Stopping { .. }) || turn.interrupted_by.is_some() {
+            return refused("the turn is being ended");
+        }
+        let denied = self.denials.contains(&p.action);
+        let harmless = matches!(p.class, ToolClass::Read | ToolClass::Team);
+        let asks = match judge(agent.mode, p.class) {
+            ModeVerdict::Refuse(reason) => return refused(reason),
+            ModeVerdict::Run => denied && !harmless,
+            ModeVerdict::Ask => true,
+        };
+        if !asks {
+            return (ToolVerdict::Run, None);
+        }
+        let exact = self
+            .grants
+            .values()
+            .find(|g| g.covers(agent.slot, &p.tool, p.action) && (!denied || g.is_exact()));
+        if let Some(grant) = exact {
+            return (ToolVerdict::Run, Some(grant.id));
+        }
+        if self.open_requests_of(agent.slot) >= self.settings.limits.open_requests as usize {
+            return refused("too many of your requests wait for an answer; wait for one of them");
+        }
+        (
+            ToolVerdict::Ask {
+                request: d.peek_request(),
+            },
+            None,
+        )
+    }
+
+    pub(super) fn open_requests_of(&self, slot: SlotId) -> usize {
+        self.requests
+            .values()
+            .filter(|r| {
+                r.request.from == crate::message::Sender::Agent(slot)
+                    && matches!(r.state, RequestState::Open)
+            })
+            .count()
+    }
+
+    fn ask_permission(
+        &self,
+        d: &mut Draft,
+        agent: &Agent,
+        turn: &Turn,
+        p: &ToolProposal,
+        expected: RequestId,
+    ) {
+        let input = shorten(&p.input, INPUT_BYTES);
+        let description = shorten(&p.description, 1_024);
+        // What was denied once is decided by the person alone.
+        let delegated = agent.role == Role::Teammate
+            && self.settings.delegation.tools.contains(&p.tool)
+            && !self.denials.contains(&p.action);
+        let kind = RequestKind::Permission(PermissionAsk {
+            call: p.call.clone(),
+            tool: p.tool.clone(),
+            class: p.class,
+            action: p.action,
+            description: description.clone(),
+            input: input.clone(),
+            cwd: p.cwd.clone(),
+        });
+        let request = d.open(
+            crate::message::Sender::Agent(agent.slot),
+            Some(turn.id),
+            kind,
+            delegated,
+        );
+        debug_assert_eq!(
+            request, expected,
+            "the verdict names the request that is opened"
+        );
+        let body = Body::Protocol(ProtocolMessage::PermissionRequest {
+            request,
+            tool: p.tool.clone(),
+            description,
+            input,
+        });
+        self.address_request(d, agent, body, delegated);
+    }
+
+    /// Every request is in the person's inbox; a delegated one is the lead's mail too.
+    pub(super) fn address_request(
+        &self,
+        d: &mut Draft,
+        agent: &Agent,
+        body: Body,
+        delegated: bool,
+    ) {
+        let from = crate::message::Sender::Agent(agent.slot);
+        if delegated {
+            d.send(
+                from,
+                Recipient::Lead,
+                vec![SlotId::LEAD],
+                body,
+                Urgency::Wake,
+            );
+        } else {
+            d.send(from, Recipient::User, Vec::new(), body, Urgency::Wake);
+        }
+    }
+
+    pub(super) fn start_tool(
+        &self,
+        d: &mut Draft,
+        caller: Caller,
+        turn: TurnId,
+        call: &CallId,
+    ) -> Result<(), Rejection> {
+        let (agent, turn) = self.own_turn(caller, turn)?;
+        let Some(ToolCallState::Asked {
+            request, action, ..
+        }) = turn.calls.get(call)
+        else {
+            return Err(Rejection::NoSuchCall { call: call.clone() });
+        };
+        let open = self
+            .requests
+            .get(request)
+            .ok_or(Rejection::UnknownRequest { request: *request })?;
+        let RequestState::Decided { decision, .. } = &open.state else {
+            return Err(Rejection::NotDecided { request: *request });
+        };
+        if let Some(message) = self.response_to(agent, *request) {
+            let step = turn.mail.values().copied().max().unwrap_or(0);
+            d.push(Event::MessageDelivered {
+                message,
+                slot: agent.slot,
+                turn: turn.id,
+                step,
+            });
+        }
+        let same =
+            matches!(&open.request.kind, RequestKind::Permission(ask) if ask.action == *action);
+        match decision {
+            Decision::Allow { .. } if same && turn.interrupted_by.is_none() => {
+                d.push(Event::ToolStarted {
+                    turn: turn.id,
+                    slot: agent.slot,
+                    call: call.clone(),
+                    request: *request,
+                });
+            }
+            other => {
+                let reason = match other {
+                    Decision::Deny { reason } if reason.is_empty() => {
+                        "permission was denied".to_owned()
+                    }
+                    Decision::Deny { reason } => format!("permission was denied: {reason}"),
+                    _ => "the turn is being ended".to_owned(),
+                };
+                d.push(Event::ToolRefused {
+                    turn: turn.id,
+                    slot: agent.slot,
+                    call: call.clone(),
+                    request: *request,
+                    reason,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish_tool(
+        &self,
+        d: &mut Draft,
+        caller: Caller,
+        turn: TurnId,
+        call: &CallId,
+        ok: bool,
+        changed: bool,
+    ) -> Result<(), Rejection> {
+        let (agent, turn) = self.own_turn(caller, turn)?;
+        match turn.calls.get(call) {
+            Some(ToolCallState::Started { .. }) => {
+                d.push(Event::ToolFinished {
+                    turn: turn.id,
+                    slot: agent.slot,
+                    call: call.clone(),
+                    ok,
+                    changed,
+                });
+                Ok(())
+            }
+            Some(ToolCallState::Asked { .. }) | None => {
+                Err(Rejection::NoSuchCall { call: call.clone() })
+            }
+        }
+    }
+
+    /// A running command wants to reach a host. No event means that it may.
+    pub(super) fn request_network(
+        &self,
+        d: &mut Draft,
+        caller: Caller,
+        turn: TurnId,
+        call: &CallId,
+        host: &str,
+    ) -> Result<(), Rejection> {
+        let (agent, turn) = self.own_turn(caller, turn)?;
+        let Some(ToolCallState::Started { .. }) = turn.calls.get(call) else {
+            return Err(Rejection::NoSuchCall { call: call.clone() });
+        };
+        if host.is_empty()
+            || host.len() > 253
+            || !host
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b':'))
+        {
+            return Err(Rejection::BadName(crate::id::InvalidName::BadCharacter(
+                host.chars()
+                    .find(|c| !c.is_ascii_alphanumeric())
+                    .unwrap_or(' '),
+            )));
+        }
+        let host = host.to_ascii_lowercase();
+        let granted = self
+            .grants
+            .values()
+            .any(|g| g.covers_host(agent.slot, &host));
+        match agent.mode {
+            PermissionMode::BypassPermissions => return Ok(()),
+            _ if granted => return Ok(()),
+            PermissionMode::Plan | PermissionMode::DontAsk => {
+                return Err(Rejection::NotAllowed {
+                    what: "reach that host in this mode",
+                    who: "a member that may ask",
+                });
+            }
+            PermissionMode::Default | PermissionMode::AcceptEdits => {}
+        }
+        let asked = self.open_requests_of(agent.slot) as u64 + 1;
+        let allowed = u64::from(self.settings.limits.open_requests);
+        if asked > allowed {
+            return Err(Rejection::Limit {
+                limit: "open_requests",
+                allowed,
+                asked,
+            });
+        }
+        let delegated =
+            agent.role == Role::Teammate && self.settings.delegation.hosts.contains(&host);
+        let action = ActionHash::of_text(&host);
+        let kind = RequestKind::Network(NetworkAsk {
+            call: call.clone(),
+            host: host.clone(),
+            action,
+        });
+        let request = d.open(
+            crate::message::Sender::Agent(agent.slot),
+            Some(turn.id),
+            kind,
+            delegated,
+        );
+        let body = Body::Protocol(ProtocolMessage::SandboxPermissionRequest { request, host });
+        self.address_request(d, agent, body, delegated);
+        Ok(())
+    }
+
+    /// Takes the decision on a connection; the request closes with it.
+    pub(super) fn take_answer(
+        &self,
+        d: &mut Draft,
+        caller: Caller,
+        turn: TurnId,
+        request: RequestId,
+    ) -> Result<(), Rejection> {
+        let (agent, turn) = self.own_turn(caller, turn)?;
+        let open = self
+            .requests
+            .get(&request)
+            .ok_or(Rejection::UnknownRequest { request })?;
+        if open.request.turn != Some(turn.id)
+            || !matches!(open.request.kind, RequestKind::Network(_))
+        {
+            return Err(Rejection::UnknownRequest { request });
+        }
+        if !matches!(open.state, RequestState::Decided { .. }) {
+            return Err(Rejection::NotDecided { request });
+        }
+        let message = self
+            .response_to(agent, request)
+            .ok_or(Rejection::NotDecided { request })?;
+        let step = turn.mail.values().copied().max().unwrap_or(0);
+        d.push(Event::MessageDelivered {
+            message,
+            slot: agent.slot,
+            turn: turn.id,
+            step,
+        });
+        Ok(())
+    }
+}
