@@ -163,6 +163,7 @@ pub struct MemberSpec {
 
 /// One member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "agent_type is the field's name in the field")]
 pub struct Agent {
     pub(crate) slot: SlotId,
     pub(crate) role: Role,
@@ -247,10 +248,9 @@ impl Agent {
     /// The turn it is in, also while it is being stopped.
     pub fn turn(&self) -> Option<&Turn> {
         match &self.state {
-            AgentState::Active { turn }
-            | AgentState::Stopping {
-                turn: Some(turn), ..
-            } => Some(turn),
+            AgentState::Active { turn } | AgentState::Stopping { turn: Some(turn), .. } => {
+                Some(turn)
+            }
             AgentState::Pending
             | AgentState::Idle
             | AgentState::Stopping { turn: None, .. }
@@ -260,10 +260,9 @@ impl Agent {
 
     pub(crate) fn turn_mut(&mut self) -> Option<&mut Turn> {
         match &mut self.state {
-            AgentState::Active { turn }
-            | AgentState::Stopping {
-                turn: Some(turn), ..
-            } => Some(turn),
+            AgentState::Active { turn } | AgentState::Stopping { turn: Some(turn), .. } => {
+                Some(turn)
+            }
             AgentState::Pending
             | AgentState::Idle
             | AgentState::Stopping { turn: None, .. }
@@ -278,21 +277,13 @@ impl Agent {
 
     /// Whether another restart is within the allowed intensity.
     pub(crate) fn may_restart(&self, now: Timestamp, limits: &Limits) -> bool {
-        let recent = self
-            .restarts
-            .iter()
-            .filter(|at| now - **at < limits.restart_window)
-            .count();
+        let recent = self.restarts.iter().filter(|at| now - **at < limits.restart_window).count();
         recent < limits.restarts_in_window as usize
     }
 
     /// How long to wait before the next restart: doubles with each recent one.
     pub(crate) fn restart_delay(&self, now: Timestamp, limits: &Limits) -> Millis {
-        let recent = self
-            .restarts
-            .iter()
-            .filter(|at| now - **at < limits.restart_window)
-            .count();
+        let recent = self.restarts.iter().filter(|at| now - **at < limits.restart_window).count();
         match recent {
             0 => Millis(0),
             n => Millis(limits.restart_backoff.0 << (n - 1).min(10)),

@@ -105,9 +105,7 @@ impl Budget {
     }
     /// What running calls may still use.
     pub fn reserved(&self) -> Amount {
-        self.reserved
-            .values()
-            .fold(Amount::default(), |sum, a| sum.plus(*a))
+        self.reserved.values().fold(Amount::default(), |sum, a| sum.plus(*a))
     }
 
     /// Whether `turn` may make a call of `worst`, given that its earlier reservation is settled.

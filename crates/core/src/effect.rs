@@ -81,9 +81,7 @@ impl Effect {
             Self::RunTurn { turn, .. } => EffectKey::Turn(*turn),
             Self::Interrupt { turn, .. } => EffectKey::Interrupt(*turn),
             Self::Answer { request, .. } => EffectKey::Answer(*request),
-            Self::Stop {
-                slot, generation, ..
-            } => EffectKey::Stop(*slot, *generation),
+            Self::Stop { slot, generation, .. } => EffectKey::Stop(*slot, *generation),
             Self::CreateTeam { request } => EffectKey::CreateTeam(*request),
         }
     }

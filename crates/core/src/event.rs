@@ -58,6 +58,7 @@ pub enum DeadLetterReason {
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "events are read once and dropped, never kept")]
 pub enum Event {
     /// A team began; its lead is registered.
     TeamCreated {

@@ -230,9 +230,8 @@ impl AgentName {
             return Err(InvalidName::TooLong(text.len()));
         }
         let name = text.to_ascii_lowercase();
-        if let Some(bad) = name
-            .chars()
-            .find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-'))
+        if let Some(bad) =
+            name.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-'))
         {
             return Err(InvalidName::BadCharacter(bad));
         }
@@ -260,10 +259,7 @@ impl AgentName {
 
 /// Folds the ASCII letters and digits that are taken for one another.
 fn look_alike(slug: &str) -> String {
-    slug.replace("rn", "m")
-        .replace("vv", "w")
-        .replace('0', "o")
-        .replace(['1', 'i'], "l")
+    slug.replace("rn", "m").replace("vv", "w").replace('0', "o").replace(['1', 'i'], "l")
 }
 
 /// Whether a display label is fit to be shown: short, printable, and no imitation of a trusted party.
@@ -277,9 +273,8 @@ pub fn check_label(label: &str) -> Result<(), InvalidName> {
     if let Some(bad) = label.chars().find(|c| c.is_control() || is_invisible(*c)) {
         return Err(InvalidName::BadCharacter(bad));
     }
-    let seen: String = skeleton(&label.to_lowercase())
-        .filter(char::is_ascii_alphanumeric)
-        .collect();
+    let seen: String =
+        skeleton(&label.to_lowercase()).filter(char::is_ascii_alphanumeric).collect();
     let plain = |s: &str| -> String { skeleton(s).filter(char::is_ascii_alphanumeric).collect() };
     if RESERVED.iter().any(|r| plain(r) == seen) {
         return Err(InvalidName::Reserved(label.to_owned()));
@@ -302,11 +297,7 @@ impl fmt::Display for AgentName {
 impl TryFrom<String> for AgentName {
     type Error = InvalidName;
     fn try_from(text: String) -> Result<Self, InvalidName> {
-        if text == "team-lead" {
-            Ok(Self::lead())
-        } else {
-            Self::parse(&text)
-        }
+        if text == "team-lead" { Ok(Self::lead()) } else { Self::parse(&text) }
     }
 }
 
@@ -341,45 +332,23 @@ mod tests {
         assert_eq!(AgentName::parse(""), Err(InvalidName::Empty));
         assert_eq!(AgentName::parse(".."), Err(InvalidName::BadCharacter('.')));
         assert_eq!(AgentName::parse("a/b"), Err(InvalidName::BadCharacter('/')));
-        assert_eq!(
-            AgentName::parse("a\0b"),
-            Err(InvalidName::BadCharacter('\0'))
-        );
+        assert_eq!(AgentName::parse("a\0b"), Err(InvalidName::BadCharacter('\0')));
         assert_eq!(AgentName::parse("bоb"), Err(InvalidName::BadCharacter('о')));
-        assert_eq!(
-            AgentName::parse(&"x".repeat(300)),
-            Err(InvalidName::TooLong(300))
-        );
+        assert_eq!(AgentName::parse(&"x".repeat(300)), Err(InvalidName::TooLong(300)));
         assert_eq!(AgentName::parse("-x"), Err(InvalidName::BadEdge));
     }
 
     #[test]
     fn nobody_is_called_like_the_lead_or_the_user() {
-        for name in [
-            "team-lead",
-            "teamlead",
-            "Team-Lead",
-            "tearn-lead",
-            "leader",
-            "user",
-            "1ead",
-            "aii",
-        ] {
-            assert!(
-                matches!(AgentName::parse(name), Err(InvalidName::Reserved(_))),
-                "{name}"
-            );
+        for name in
+            ["team-lead", "teamlead", "Team-Lead", "tearn-lead", "leader", "user", "1ead", "aii"]
+        {
+            assert!(matches!(AgentName::parse(name), Err(InvalidName::Reserved(_))), "{name}");
         }
         for label in ["Team Lead", "Tеam Lеad", "TEAM\u{2d}LEAD", "Usеr"] {
-            assert!(
-                matches!(check_label(label), Err(InvalidName::Reserved(_))),
-                "{label}"
-            );
+            assert!(matches!(check_label(label), Err(InvalidName::Reserved(_))), "{label}");
         }
-        assert_eq!(
-            check_label("a\u{202e}b"),
-            Err(InvalidName::BadCharacter('\u{202e}'))
-        );
+        assert_eq!(check_label("a\u{202e}b"), Err(InvalidName::BadCharacter('\u{202e}')));
         assert_eq!(check_label("Писатель № 1 ✍"), Ok(()));
     }
 

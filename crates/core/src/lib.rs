@@ -17,6 +17,7 @@ pub mod permission;
 pub mod plan;
 pub mod prompt;
 pub mod question;
+pub mod rejection;
 pub mod request;
 pub mod shutdown;
 pub mod task;
@@ -25,7 +26,8 @@ pub mod time;
 pub mod transcript;
 pub mod turn;
 
-pub use command::{Caller, Command, Rejection};
+pub use command::{Caller, Command};
 pub use effect::{Effect, EffectKey};
 pub use event::{Event, Recorded};
+pub use rejection::Rejection;
 pub use team::Team;

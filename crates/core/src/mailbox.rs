@@ -106,11 +106,7 @@ impl Mailbox {
             return None;
         }
         let queued = |e: &&Entry| e.held && e.place == Place::Queued;
-        self.entries
-            .values()
-            .filter(queued)
-            .map(|e| e.accepted_at)
-            .min()
+        self.entries.values().filter(queued).map(|e| e.accepted_at).min()
     }
 
     /// The next batch, oldest first. From the second attempt a message goes alone.

@@ -270,9 +270,7 @@ impl ProtocolMessage {
     fn text_len(&self) -> usize {
         match self {
             Self::IdleNotification { last_text, .. } => last_text.as_deref().map_or(0, str::len),
-            Self::PermissionRequest {
-                description, input, ..
-            } => description.len() + input.len(),
+            Self::PermissionRequest { description, input, .. } => description.len() + input.len(),
             Self::PermissionResponse { reason, .. } | Self::ShutdownRequest { reason, .. } => {
                 reason.as_deref().map_or(0, str::len)
             }
@@ -282,11 +280,7 @@ impl ProtocolMessage {
             Self::PlanApprovalRequest { plan, .. } => plan.len(),
             Self::PlanApprovalResponse { feedback, .. } => feedback.as_deref().map_or(0, str::len),
             Self::TeamPermissionUpdate { tool, rule } => tool.len() + rule.len(),
-            Self::TaskAssignment {
-                subject,
-                description,
-                ..
-            } => subject.len() + description.len(),
+            Self::TaskAssignment { subject, description, .. } => subject.len() + description.len(),
             Self::ShutdownApproved { .. } | Self::ModeSetRequest { .. } => 0,
         }
     }

@@ -136,11 +136,7 @@ pub struct Delegation {
 
 impl Default for Delegation {
     fn default() -> Self {
-        Self {
-            plans: true,
-            tools: BTreeSet::new(),
-            hosts: BTreeSet::new(),
-        }
+        Self { plans: true, tools: BTreeSet::new(), hosts: BTreeSet::new() }
     }
 }
 

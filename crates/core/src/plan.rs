@@ -17,9 +17,6 @@ impl PlanSubmission {
     /// A plan as submitted.
     #[must_use]
     pub fn new(text: String) -> Self {
-        Self {
-            hash: ActionHash::of_text(&text),
-            text,
-        }
+        Self { hash: ActionHash::of_text(&text), text }
     }
 }

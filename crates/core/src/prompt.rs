@@ -2,7 +2,9 @@
 //!
 //! Every message stands in a fence whose tag carries a nonce drawn after the body is known, and
 //! look-alike tags inside the body are escaped. Text inside a fence is data; only the fence says
-//! who speaks. Templates are plain text with `{{name}}` replacement.
+//! who speaks. Writing to a string cannot fail, so those results are not looked at. Templates are plain text with `{{name}}` replacement.
+
+use std::fmt::Write;
 
 use crate::agent::{Agent, PermissionMode, Role};
 use crate::id::{MessageId, SlotId, TurnId};
@@ -28,21 +30,11 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
         out.push_str(before);
         let known = from.find("}}").and_then(|end| {
             let name = from[2..end].trim();
-            values
-                .iter()
-                .find(|(n, _)| *n == name)
-                .map(|(_, value)| (*value, end + 2))
+            values.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value, end + 2))
         });
-        match known {
-            Some((value, end)) => {
-                out.push_str(value);
-                rest = &from[end..];
-            }
-            None => {
-                out.push_str("{{");
-                rest = &from[2..];
-            }
-        }
+        let (value, end) = known.unwrap_or(("{{", 2));
+        out.push_str(value);
+        rest = &from[end..];
     }
     out.push_str(rest);
     out
@@ -113,19 +105,11 @@ pub fn opening(
     turn: TurnId,
     nonce: &mut dyn FnMut() -> String,
 ) -> String {
-    let Some(live) = team
-        .agent(slot)
-        .and_then(Agent::turn)
-        .filter(|t| t.id() == turn)
-    else {
+    let Some(live) = team.agent(slot).and_then(Agent::turn).filter(|t| t.id() == turn) else {
         return String::new();
     };
-    let batch: Vec<MessageId> = live
-        .mail()
-        .iter()
-        .filter(|(_, step)| **step == 0)
-        .map(|(id, _)| *id)
-        .collect();
+    let batch: Vec<MessageId> =
+        live.mail().iter().filter(|(_, step)| **step == 0).map(|(id, _)| *id).collect();
     let mut parts = Vec::new();
     if !batch.is_empty() {
         parts.push(render_mail(team, slot, &batch, nonce));
@@ -175,26 +159,19 @@ fn render(
         attributes.push_str(" to=\"everyone\"");
     }
     if let Body::Protocol(protocol) = &message.body {
-        attributes.push_str(&format!(" kind=\"{}\"", protocol.kind()));
+        let _ = write!(attributes, " kind=\"{}\"", protocol.kind());
     }
-    let entry = team
-        .agent(slot)
-        .and_then(|a| a.mailbox().entries().get(&message.id));
+    let entry = team.agent(slot).and_then(|a| a.mailbox().entries().get(&message.id));
     if let Some(entry) = entry.filter(|e| e.redelivered()) {
-        attributes.push_str(&format!(
-            " redelivered=\"attempt {}\"",
-            entry.attempts() + 1
-        ));
+        let _ = write!(attributes, " redelivered=\"attempt {}\"", entry.attempts() + 1);
     }
     let mut text = match &message.body {
         Body::Text(text) => text.clone(),
         Body::Protocol(protocol) => protocol_text(team, protocol),
     };
     for file in &message.files {
-        text.push_str(&format!(
-            "\n[file {:?}, {} bytes, sha256 {}]",
-            file.name, file.bytes, file.sha256
-        ));
+        let _ =
+            write!(text, "\n[file {:?}, {} bytes, sha256 {}]", file.name, file.bytes, file.sha256);
     }
     fence(TAG, &attributes, &text, nonce)
 }
@@ -227,13 +204,8 @@ fn escape_tags(text: &str) -> String {
 }
 
 fn looks_like_tag(rest: &str) -> bool {
-    const NAMES: [&str; 5] = [
-        "teammate-message",
-        "agent-message",
-        "system-reminder",
-        "task-",
-        "system",
-    ];
+    const NAMES: [&str; 5] =
+        ["teammate-message", "agent-message", "system-reminder", "task-", "system"];
     let shown: String = rest
         .chars()
         .take(64)
@@ -262,12 +234,7 @@ fn slot_name(team: &Team, slot: SlotId) -> String {
 
 fn protocol_text(team: &Team, message: &ProtocolMessage) -> String {
     match message {
-        ProtocolMessage::IdleNotification {
-            reason,
-            last_text,
-            open_tasks,
-            open_requests,
-        } => {
+        ProtocolMessage::IdleNotification { reason, last_text, open_tasks, open_requests } => {
             let mut text = match reason {
                 IdleReason::Available => "The member ended its turn and is free.",
                 IdleReason::Interrupted => "The member was interrupted.",
@@ -275,59 +242,36 @@ fn protocol_text(team: &Team, message: &ProtocolMessage) -> String {
             }
             .to_owned();
             if let Some(last) = last_text {
-                text.push_str(&format!("\nIts last words: {last}"));
+                let _ = write!(text, "\nIts last words: {last}");
             }
             if !open_tasks.is_empty() {
-                text.push_str(&format!("\nTasks it still holds: {}", list(open_tasks)));
+                let _ = write!(text, "\nTasks it still holds: {}", list(open_tasks));
             }
             if !open_requests.is_empty() {
-                text.push_str(&format!(
-                    "\nIts requests that wait: {}",
-                    list(open_requests)
-                ));
+                let _ = write!(text, "\nIts requests that wait: {}", list(open_requests));
             }
             text
         }
-        ProtocolMessage::PermissionRequest {
-            request,
-            tool,
-            description,
-            input,
-        } => format!(
+        ProtocolMessage::PermissionRequest { request, tool, description, input } => format!(
             "The member asks whether it may run {tool}: {description}\nInput: {input}\nDecide with team_decide_permission and request_id \"{request}\"."
         ),
-        ProtocolMessage::PermissionResponse {
-            request,
-            allowed,
-            reason,
-        } => {
+        ProtocolMessage::PermissionResponse { request, allowed, reason } => {
             let verdict = if *allowed {
                 "was allowed; you may make the same call again"
             } else {
                 "was denied"
             };
-            let why = reason
-                .as_deref()
-                .map_or(String::new(), |r| format!(": {r}"));
+            let why = reason.as_deref().map_or(String::new(), |r| format!(": {r}"));
             format!("Your permission request {request} {verdict}{why}.")
         }
         ProtocolMessage::SandboxPermissionRequest { request, host } => format!(
             "A command of the member wants to reach {host}. Decide with team_decide_permission and request_id \"{request}\"."
         ),
         ProtocolMessage::SandboxPermissionResponse { host, allow, .. } => {
-            format!(
-                "Reaching {host} was {}.",
-                if *allow { "allowed" } else { "denied" }
-            )
+            format!("Reaching {host} was {}.", if *allow { "allowed" } else { "denied" })
         }
-        ProtocolMessage::ShutdownRequest {
-            request,
-            slot,
-            reason,
-        } => {
-            let why = reason
-                .as_deref()
-                .map_or(String::new(), |r| format!(" Reason: {r}"));
+        ProtocolMessage::ShutdownRequest { request, slot, reason } => {
+            let why = reason.as_deref().map_or(String::new(), |r| format!(" Reason: {r}"));
             format!(
                 "{} is asked to leave the team.{why}\nAnswer with team_respond_shutdown and request_id \"{request}\". Reject it with a reason if work is unfinished.",
                 slot_name(team, *slot)
@@ -342,21 +286,12 @@ fn protocol_text(team: &Team, message: &ProtocolMessage) -> String {
         ProtocolMessage::PlanApprovalRequest { request, plan, .. } => format!(
             "The member submits this plan. Decide with team_decide_plan and request_id \"{request}\"; send it back with feedback if it is not good yet.\n\n{plan}"
         ),
-        ProtocolMessage::PlanApprovalResponse {
-            approved: true,
-            mode,
-            ..
-        } => {
-            let mode = mode.map_or(String::new(), |m| {
-                format!(" Your mode is {} from here on.", m.as_str())
-            });
+        ProtocolMessage::PlanApprovalResponse { approved: true, mode, .. } => {
+            let mode = mode
+                .map_or(String::new(), |m| format!(" Your mode is {} from here on.", m.as_str()));
             format!("Your plan is approved. Begin.{mode}")
         }
-        ProtocolMessage::PlanApprovalResponse {
-            approved: false,
-            feedback,
-            ..
-        } => format!(
+        ProtocolMessage::PlanApprovalResponse { approved: false, feedback, .. } => format!(
             "Your plan is returned. Change it and submit it again.\nFeedback: {}",
             feedback.as_deref().unwrap_or("none given")
         ),
@@ -364,12 +299,7 @@ fn protocol_text(team: &Team, message: &ProtocolMessage) -> String {
         ProtocolMessage::ModeSetRequest { mode } => {
             format!("Your permission mode is {} from here on.", mode.as_str())
         }
-        ProtocolMessage::TaskAssignment {
-            task,
-            subject,
-            description,
-            assigned_by,
-        } => format!(
+        ProtocolMessage::TaskAssignment { task, subject, description, assigned_by } => format!(
             "Task {task} is given to you by {}: {subject}\n\n{description}",
             speaker(team, *assigned_by)
         ),
@@ -377,9 +307,5 @@ fn protocol_text(team: &Team, message: &ProtocolMessage) -> String {
 }
 
 fn list<T: std::fmt::Display>(items: &[T]) -> String {
-    items
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -53,8 +53,6 @@ impl ShutdownHandshake {
 pub(crate) fn compatible_answer(body: &str) -> Option<Result<(), String>> {
     match body {
         "shutdown_approved" => Some(Ok(())),
-        _ => body
-            .strip_prefix("shutdown_rejected:")
-            .map(|reason| Err(reason.trim().to_owned())),
+        _ => body.strip_prefix("shutdown_rejected:").map(|reason| Err(reason.trim().to_owned())),
     }
 }

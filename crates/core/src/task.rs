@@ -57,11 +57,7 @@ impl Task {
     }
     /// Where it stands.
     pub fn status(&self) -> TaskStatus {
-        if self.in_progress {
-            TaskStatus::InProgress
-        } else {
-            TaskStatus::Pending
-        }
+        if self.in_progress { TaskStatus::InProgress } else { TaskStatus::Pending }
     }
     /// Who has it.
     pub fn owner(&self) -> Option<SlotId> {
@@ -112,11 +108,7 @@ pub struct TaskChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<TaskStatus>,
     /// New owner; `Some(None)` releases the task.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "double_option"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "double_option")]
     pub owner: Option<Option<SlotId>>,
     /// Dependencies to add.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -132,25 +124,16 @@ pub struct TaskChange {
 mod double_option {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    #[expect(
-        clippy::option_option,
-        reason = "absent, null and a value are three things"
-    )]
+    #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
     #[expect(clippy::ref_option, reason = "serde passes the field by reference")]
     pub(super) fn serialize<T: Serialize, S: Serializer>(
         value: &Option<Option<T>>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        value
-            .as_ref()
-            .and_then(Option::as_ref)
-            .serialize(serializer)
+        value.as_ref().and_then(Option::as_ref).serialize(serializer)
     }
 
-    #[expect(
-        clippy::option_option,
-        reason = "absent, null and a value are three things"
-    )]
+    #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
     pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Option<T>>, D::Error> {
@@ -231,11 +214,7 @@ impl TaskBoard {
 
     /// The open tasks it still waits for.
     pub fn waits_for(&self, task: &Task) -> Vec<TaskId> {
-        task.blocked_by
-            .iter()
-            .copied()
-            .filter(|id| self.open.contains_key(id))
-            .collect()
+        task.blocked_by.iter().copied().filter(|id| self.open.contains_key(id)).collect()
     }
 
     /// Whether nothing stands in its way.
@@ -245,9 +224,7 @@ impl TaskBoard {
 
     /// The tasks that wait for `id`.
     pub fn dependents(&self, id: TaskId) -> impl Iterator<Item = &Task> {
-        self.open
-            .values()
-            .filter(move |t| t.blocked_by.contains(&id))
+        self.open.values().filter(move |t| t.blocked_by.contains(&id))
     }
 
     /// The lowest ready task for `slot`: one it owns, else, with `unowned`, one that nobody owns.
@@ -276,10 +253,7 @@ impl TaskBoard {
                 return Err(TaskRefusal::Unknown(*dependency));
             }
             if self.reaches(*dependency, id) {
-                return Err(TaskRefusal::Cycle {
-                    task: id,
-                    on: *dependency,
-                });
+                return Err(TaskRefusal::Cycle { task: id, on: *dependency });
             }
         }
         Ok(())
@@ -314,17 +288,10 @@ impl TaskBoard {
             return Err(TaskRefusal::Taken { task: id, owner });
         }
         if version.is_some_and(|seen| seen != task.version) {
-            return Err(TaskRefusal::Stale {
-                task: id,
-                current: task.version,
-            });
+            return Err(TaskRefusal::Stale { task: id, current: task.version });
         }
         let by = self.waits_for(task);
-        if by.is_empty() {
-            Ok(task)
-        } else {
-            Err(TaskRefusal::Blocked { task: id, by })
-        }
+        if by.is_empty() { Ok(task) } else { Err(TaskRefusal::Blocked { task: id, by }) }
     }
 
     pub(crate) fn apply(&mut self, id: TaskId, change: &TaskChange) {
@@ -347,11 +314,7 @@ impl TaskBoard {
         change_fields(&mut task, change);
         self.done.insert(
             id,
-            DoneTask {
-                subject: task.subject,
-                owner: task.owner,
-                blocked_by: task.blocked_by,
-            },
+            DoneTask { subject: task.subject, owner: task.owner, blocked_by: task.blocked_by },
         );
         self.touch_dependents(id);
     }
@@ -367,11 +330,7 @@ impl TaskBoard {
 
     /// A task that lost a blocker is a new offer.
     fn touch_dependents(&mut self, id: TaskId) {
-        for task in self
-            .open
-            .values_mut()
-            .filter(|t| t.blocked_by.contains(&id))
-        {
+        for task in self.open.values_mut().filter(|t| t.blocked_by.contains(&id)) {
             task.version += 1;
         }
     }

@@ -1,10 +1,11 @@
 //! Members coming, changing, failing and going.
 
 use crate::agent::{Agent, AgentState, MemberSpec, PermissionMode, RemovalReason, Role, TeamHold};
-use crate::command::{Caller, Rejection};
+use crate::command::Caller;
 use crate::event::{DeadLetterReason, Event};
 use crate::id::{AgentName, MessageId, RequestId, SlotId, check_label};
 use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency, shorten};
+use crate::rejection::Rejection;
 use crate::request::{RequestKind, RequestState, Withdrawal};
 use crate::task::TaskChange;
 use crate::turn::{Turn, TurnOutcome};
@@ -42,7 +43,7 @@ impl Team {
                 return Ok(());
             }
         }
-        self.register(d, caller.into(), member, None);
+        register(d, caller.into(), member, None);
         Ok(())
     }
 
@@ -74,45 +75,12 @@ impl Team {
 
     fn check_name(&self, name: &AgentName, except: Option<SlotId>) -> Result<(), Rejection> {
         let look = name.look_alike();
-        match self
-            .agents
-            .values()
-            .find(|a| Some(a.slot) != except && a.name.look_alike() == look)
-        {
-            Some(other) => Err(Rejection::NameTaken {
-                name: name.clone(),
-                taken: other.name.clone(),
-            }),
+        match self.agents.values().find(|a| Some(a.slot) != except && a.name.look_alike() == look) {
+            Some(other) => {
+                Err(Rejection::NameTaken { name: name.clone(), taken: other.name.clone() })
+            }
             None => Ok(()),
         }
-    }
-
-    /// Registers a member and puts its prompt into its mailbox.
-    pub(super) fn register(
-        &self,
-        d: &mut Draft,
-        by: Sender,
-        mut member: MemberSpec,
-        consent: Option<RequestId>,
-    ) -> SlotId {
-        let slot = d.next_slot();
-        let prompt = std::mem::take(&mut member.prompt);
-        d.push(Event::AgentSpawned {
-            slot,
-            member,
-            consent,
-            by,
-        });
-        if !prompt.is_empty() {
-            d.send(
-                by,
-                Recipient::Agent(slot),
-                vec![slot],
-                Body::Text(prompt),
-                Urgency::Wake,
-            );
-        }
-        slot
     }
 
     pub(super) fn ready(
@@ -123,10 +91,7 @@ impl Team {
     ) -> Result<(), Rejection> {
         let agent = self.member(slot)?;
         if agent.generation != generation {
-            return Err(Rejection::StaleGeneration {
-                slot,
-                current: agent.generation,
-            });
+            return Err(Rejection::StaleGeneration { slot, current: agent.generation });
         }
         if matches!(agent.state, AgentState::Pending) {
             d.push(Event::AgentReady { slot, generation });
@@ -158,9 +123,7 @@ impl Team {
                 self.remove(d, agent, reason);
             }
             AgentState::Active { turn } => {
-                let fault = TurnOutcome::AgentFault {
-                    error: shorten(cause, CAUSE_BYTES),
-                };
+                let fault = TurnOutcome::AgentFault { error: shorten(cause, CAUSE_BYTES) };
                 self.end_turn(d, agent, turn, &fault, None);
                 self.failed(d, agent, cause, true);
             }
@@ -177,26 +140,17 @@ impl Team {
         let cause = shorten(cause, CAUSE_BYTES);
         let retry_at = (restartable && agent.may_restart(d.now, limits))
             .then(|| d.now + agent.restart_delay(d.now, limits));
-        d.push(Event::AgentFailed {
-            slot: agent.slot,
-            cause: cause.clone(),
-            retry_at,
-        });
+        d.push(Event::AgentFailed { slot: agent.slot, cause: cause.clone(), retry_at });
         if retry_at.is_some() {
             return;
         }
         self.release_tasks(d, agent.slot);
-        let text = format!(
-            "{} has failed and is not restarted by itself: {cause}",
-            agent.name
-        );
+        let text = format!("{} has failed and is not restarted by itself: {cause}", agent.name);
         match agent.role {
-            Role::Teammate => self.tell_lead(d, text),
+            Role::Teammate => tell_lead(d, text),
             Role::Lead => {
                 if !self.holds.contains(&TeamHold::LeadDown) {
-                    d.push(Event::TeamHeld {
-                        hold: TeamHold::LeadDown,
-                    });
+                    d.push(Event::TeamHeld { hold: TeamHold::LeadDown });
                 }
                 tell_user(d, text);
             }
@@ -204,27 +158,10 @@ impl Team {
         }
     }
 
-    pub(super) fn tell_lead(&self, d: &mut Draft, text: String) {
-        d.send(
-            Sender::System,
-            Recipient::Lead,
-            vec![SlotId::LEAD],
-            Body::Text(text),
-            Urgency::Wake,
-        );
-    }
-
     pub(super) fn release_tasks(&self, d: &mut Draft, slot: SlotId) {
         for task in self.board.open().values().filter(|t| t.owner == Some(slot)) {
-            let change = TaskChange {
-                owner: Some(None),
-                ..TaskChange::default()
-            };
-            d.push(Event::TaskChanged {
-                task: task.id,
-                change,
-                by: Sender::System,
-            });
+            let change = TaskChange { owner: Some(None), ..TaskChange::default() };
+            d.push(Event::TaskChanged { task: task.id, change, by: Sender::System });
         }
     }
 
@@ -237,28 +174,13 @@ impl Team {
         self.coordinator(caller, slot, "restart a member")?;
         let agent = self.member(slot)?;
         if !matches!(agent.state, AgentState::Failed { .. }) {
-            return Err(Rejection::WrongState {
-                slot,
-                needs: "failed",
-            });
+            return Err(Rejection::WrongState { slot, needs: "failed" });
         }
-        self.restart_failed(d, agent, caller);
+        restart_failed(d, agent, caller);
         if agent.role == Role::Lead && self.holds.contains(&TeamHold::LeadDown) {
-            d.push(Event::TeamReleased {
-                hold: TeamHold::LeadDown,
-            });
+            d.push(Event::TeamReleased { hold: TeamHold::LeadDown });
         }
         Ok(())
-    }
-
-    pub(super) fn restart_failed(&self, d: &mut Draft, agent: &Agent, caller: Caller) {
-        if matches!(agent.state, AgentState::Failed { .. }) {
-            d.push(Event::AgentRestarting {
-                slot: agent.slot,
-                generation: agent.generation + 1,
-                by: caller.into(),
-            });
-        }
     }
 
     pub(super) fn rename(
@@ -272,20 +194,13 @@ impl Team {
         self.coordinator(caller, slot, "rename a member")?;
         let agent = self.member(slot)?;
         if agent.role == Role::Lead && *name != agent.name {
-            return Err(Rejection::NotAllowed {
-                what: "change the lead's name",
-                who: "nobody",
-            });
+            return Err(Rejection::NotAllowed { what: "change the lead's name", who: "nobody" });
         }
         self.check_name(name, Some(slot))?;
         if let Some(label) = label {
             check_label(label).map_err(Rejection::BadName)?;
         }
-        d.push(Event::AgentRenamed {
-            slot,
-            name: name.clone(),
-            label: label.map(str::to_owned),
-        });
+        d.push(Event::AgentRenamed { slot, name: name.clone(), label: label.map(str::to_owned) });
         Ok(())
     }
 
@@ -300,9 +215,8 @@ impl Team {
         let tighter = mode <= agent.mode;
         let allowed = match self.authority(caller)? {
             Authority::User | Authority::System => true,
-            Authority::Lead => tighter,
+            Authority::Lead | Authority::Solo => tighter,
             Authority::Teammate(own) => tighter && own == slot,
-            Authority::Solo => tighter,
         };
         if !allowed {
             return Err(Rejection::NotAllowed {
@@ -326,18 +240,6 @@ impl Team {
         Ok(())
     }
 
-    pub(super) fn interrupt(&self, d: &mut Draft, agent: &Agent, by: Sender) {
-        if let AgentState::Active { turn } = &agent.state
-            && turn.interrupted_by.is_none()
-        {
-            d.push(Event::InterruptRequested {
-                turn: turn.id,
-                slot: agent.slot,
-                by,
-            });
-        }
-    }
-
     pub(super) fn kill(
         &self,
         d: &mut Draft,
@@ -352,11 +254,7 @@ impl Team {
         if matches!(agent.state, AgentState::Failed { .. }) {
             self.remove(d, agent, RemovalReason::Killed);
         } else {
-            d.push(Event::AgentStopping {
-                slot,
-                request: None,
-                kill: true,
-            });
+            d.push(Event::AgentStopping { slot, request: None, kill: true });
         }
         Ok(())
     }
@@ -387,7 +285,7 @@ impl Team {
         d.push(Event::AgentRemoved { slot, reason });
         self.tell_senders(d, agent, &undelivered, "it has left the team");
         if killed {
-            self.tell_lead(d, format!("{} was ended by the person", agent.name));
+            tell_lead(d, format!("{} was ended by the person", agent.name));
         }
     }
 
@@ -413,11 +311,7 @@ impl Team {
         }
         for (sender, ids) in by_sender {
             let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
-            let text = format!(
-                "{} to {} could not be delivered: {why}",
-                list.join(", "),
-                to.name
-            );
+            let text = format!("{} to {} could not be delivered: {why}", list.join(", "), to.name);
             match sender {
                 Sender::Agent(slot) if slot != to.slot && self.agents.contains_key(&slot) => {
                     d.send(
@@ -428,7 +322,7 @@ impl Team {
                         Urgency::Wake,
                     );
                     if slot != SlotId::LEAD && to.slot != SlotId::LEAD {
-                        self.tell_lead(d, text);
+                        tell_lead(d, text);
                     } else if to.slot == SlotId::LEAD {
                         tell_user(d, text);
                     }
@@ -436,10 +330,10 @@ impl Team {
                 Sender::User => {
                     tell_user(d, text.clone());
                     if to.slot != SlotId::LEAD {
-                        self.tell_lead(d, text);
+                        tell_lead(d, text);
                     }
                 }
-                Sender::Agent(_) => self.tell_lead(d, text),
+                Sender::Agent(_) => tell_lead(d, text),
                 Sender::System => tell_user(d, text),
             }
         }
@@ -453,19 +347,48 @@ impl Team {
                     .get(id)
                     .is_some_and(|r| !matches!(r.state, RequestState::Decided { .. }))
             })
-            && !turn
-                .calls
-                .values()
-                .any(|c| matches!(c, crate::turn::ToolCallState::Started { .. }))
+            && !turn.calls.values().any(|c| matches!(c, crate::turn::ToolCallState::Started { .. }))
     }
 }
 
 pub(super) fn tell_user(d: &mut Draft, text: String) {
-    d.send(
-        Sender::System,
-        Recipient::User,
-        Vec::new(),
-        Body::Text(text),
-        Urgency::Wake,
-    );
+    d.send(Sender::System, Recipient::User, Vec::new(), Body::Text(text), Urgency::Wake);
+}
+
+/// Registers a member and puts its prompt into its mailbox.
+pub(super) fn register(
+    d: &mut Draft,
+    by: Sender,
+    mut member: MemberSpec,
+    consent: Option<RequestId>,
+) -> SlotId {
+    let slot = d.next_slot();
+    let prompt = std::mem::take(&mut member.prompt);
+    d.push(Event::AgentSpawned { slot, member, consent, by });
+    if !prompt.is_empty() {
+        d.send(by, Recipient::Agent(slot), vec![slot], Body::Text(prompt), Urgency::Wake);
+    }
+    slot
+}
+
+pub(super) fn tell_lead(d: &mut Draft, text: String) {
+    d.send(Sender::System, Recipient::Lead, vec![SlotId::LEAD], Body::Text(text), Urgency::Wake);
+}
+
+pub(super) fn restart_failed(d: &mut Draft, agent: &Agent, caller: Caller) {
+    if matches!(agent.state, AgentState::Failed { .. }) {
+        d.push(Event::AgentRestarting {
+            slot: agent.slot,
+            generation: agent.generation + 1,
+            by: caller.into(),
+        });
+    }
+}
+
+pub(super) fn interrupt(d: &mut Draft, agent: &Agent, by: Sender) {
+    if let AgentState::Active { turn } = &agent.state
+        && turn.interrupted_by.is_none()
+    {
+        d.push(Event::InterruptRequested { turn: turn.id, slot: agent.slot, by });
+    }
 }

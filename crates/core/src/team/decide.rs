@@ -1,14 +1,16 @@
 //! The door for commands: who may ask for what, and which events it leads to; never a follow-up.
 
 use crate::agent::{Hold, Role, TeamHold};
-use crate::command::{Caller, Command, Fact, Receipt, Rejection, SendMessage};
+use crate::command::{Caller, Command, Fact, Receipt, SendMessage};
 use crate::event::{DeadLetterReason, Event};
 use crate::id::{AgentName, GrantId, MessageId, RequestId, SlotId, TaskId};
 use crate::message::{Body, Envelope, Recipient, Sender, Urgency};
+use crate::rejection::Rejection;
 use crate::request::{Request, RequestKind, Withdrawal};
 use crate::time::Timestamp;
 use crate::turn::TurnOutcome;
 
+use super::agents::{interrupt, restart_failed};
 use super::{Counters, Phase, Team, key_of};
 
 /// The events of one decision while it is being made; gives out the numbers.
@@ -20,11 +22,7 @@ pub(super) struct Draft {
 
 impl Draft {
     pub(super) fn new(team: &Team, now: Timestamp) -> Self {
-        Self {
-            now,
-            events: Vec::new(),
-            last: team.last,
-        }
+        Self { now, events: Vec::new(), last: team.last }
     }
 
     pub(super) fn push(&mut self, event: Event) {
@@ -79,12 +77,7 @@ impl Draft {
             files: Vec::new(),
             sent_at: self.now,
         };
-        self.push(Event::MessageSent {
-            message,
-            recipients,
-            held,
-            key: None,
-        });
+        self.push(Event::MessageSent { message, recipients, held, key: None });
         id
     }
 
@@ -103,14 +96,7 @@ impl Draft {
     ) -> RequestId {
         let id = self.peek_request();
         self.last.request = id.0;
-        let request = Request {
-            id,
-            from,
-            turn,
-            kind,
-            delegated,
-            asked_at: self.now,
-        };
+        let request = Request { id, from, turn, kind, delegated, asked_at: self.now };
         self.push(Event::RequestOpened { request });
         id
     }
@@ -159,15 +145,7 @@ impl Team {
 
     fn route(&self, d: &mut Draft, caller: Caller, command: &Command) -> Result<(), Rejection> {
         match command {
-            Command::CreateTeam {
-                team,
-                name,
-                owner,
-                workspace,
-                solo,
-                lead,
-                settings,
-            } => {
+            Command::CreateTeam { team, name, owner, workspace, solo, lead, settings } => {
                 if self.phase != Phase::New {
                     return Err(Rejection::TeamExists);
                 }
@@ -201,16 +179,12 @@ impl Team {
             Command::RenameTeam { name } => {
                 self.person(caller, "rename the team")?;
                 check_team_name(name)?;
-                d.push(Event::TeamRenamed {
-                    name: name.trim().to_owned(),
-                });
+                d.push(Event::TeamRenamed { name: name.trim().to_owned() });
                 Ok(())
             }
             Command::Configure { settings } => {
                 self.person(caller, "change the settings")?;
-                d.push(Event::SettingsChanged {
-                    settings: (**settings).clone(),
-                });
+                d.push(Event::SettingsChanged { settings: (**settings).clone() });
                 self.release_budget(d, settings.cap);
                 Ok(())
             }
@@ -228,16 +202,12 @@ impl Team {
                 self.person(caller, "stop the team")?;
                 self.hold_team(d, TeamHold::Stopping);
                 for agent in self.agents.values() {
-                    self.interrupt(d, agent, caller.into());
+                    interrupt(d, agent, caller.into());
                 }
                 Ok(())
             }
             Command::EndTeam => self.end_team(d, caller),
-            Command::Opened {
-                downtime_ms,
-                resumable,
-                detached,
-            } => {
+            Command::Opened { downtime_ms, resumable, detached } => {
                 self.opened(d, *downtime_ms, resumable, detached);
                 Ok(())
             }
@@ -245,11 +215,9 @@ impl Team {
 
             Command::SpawnAgent { member } => self.spawn(d, caller, member),
             Command::AgentReady { slot, generation } => self.ready(d, *slot, *generation),
-            Command::AgentExited {
-                slot,
-                generation,
-                cause,
-            } => self.exited(d, *slot, *generation, cause),
+            Command::AgentExited { slot, generation, cause } => {
+                self.exited(d, *slot, *generation, cause)
+            }
             Command::RestartAgent { slot } => self.restart(d, caller, *slot),
             Command::RenameAgent { slot, name, label } => {
                 self.rename(d, caller, *slot, name, label.as_deref())
@@ -271,16 +239,13 @@ impl Team {
             Command::SetModel { slot, model } => {
                 self.person(caller, "change a member's model")?;
                 self.member(*slot)?;
-                d.push(Event::ModelChanged {
-                    slot: *slot,
-                    model: model.clone(),
-                });
+                d.push(Event::ModelChanged { slot: *slot, model: model.clone() });
                 Ok(())
             }
             Command::Interrupt { slot } => {
                 self.coordinator(caller, *slot, "interrupt a member")?;
                 let agent = self.member(*slot)?;
-                self.interrupt(d, agent, caller.into());
+                interrupt(d, agent, caller.into());
                 Ok(())
             }
             Command::KillAgent { slot } => self.kill(d, caller, *slot),
@@ -288,11 +253,7 @@ impl Team {
             Command::SendMessage(message) => self.send_message(d, caller, message),
             Command::TakeMail { turn, step } => self.take_mail(d, caller, *turn, *step),
             Command::ReturnMail { turn, messages } => self.return_mail(d, caller, *turn, messages),
-            Command::EndTurn {
-                turn,
-                outcome,
-                usage,
-            } => {
+            Command::EndTurn { turn, outcome, usage } => {
                 let (agent, turn) = self.own_turn(caller, *turn)?;
                 self.end_turn(d, agent, turn, outcome, *usage);
                 Ok(())
@@ -301,12 +262,9 @@ impl Team {
             Command::ProposeTool(proposal) => self.propose_tool(d, caller, proposal),
             Command::StartTool { turn, call } => self.start_tool(d, caller, *turn, call),
             Command::TakeAnswer { turn, request } => self.take_answer(d, caller, *turn, *request),
-            Command::FinishTool {
-                turn,
-                call,
-                ok,
-                changed,
-            } => self.finish_tool(d, caller, *turn, call, *ok, *changed),
+            Command::FinishTool { turn, call, ok, changed } => {
+                self.finish_tool(d, caller, *turn, call, *ok, *changed)
+            }
             Command::RequestNetwork { turn, call, host } => {
                 self.request_network(d, caller, *turn, call, host)
             }
@@ -330,11 +288,9 @@ impl Team {
                     metadata,
                 },
             ),
-            Command::UpdateTask {
-                task,
-                change,
-                version,
-            } => self.update_task(d, caller, *task, change, *version),
+            Command::UpdateTask { task, change, version } => {
+                self.update_task(d, caller, *task, change, *version)
+            }
             Command::ClaimTask { task, version } => self.claim_task(d, caller, *task, *version),
 
             Command::SubmitPlan { text } => self.submit_plan(d, caller, text),
@@ -351,9 +307,7 @@ impl Team {
             Command::LinkTeam { request, team } => self.link_team(d, caller, *request, team),
             Command::Delegate { delegation } => {
                 self.person(caller, "change what the lead may decide")?;
-                d.push(Event::DelegationChanged {
-                    delegation: delegation.clone(),
-                });
+                d.push(Event::DelegationChanged { delegation: delegation.clone() });
                 Ok(())
             }
             Command::RevokeGrant { grant } => {
@@ -386,10 +340,7 @@ impl Team {
                         who: "the agent itself",
                     });
                 }
-                d.push(Event::UsageRecorded {
-                    slot: *slot,
-                    usage: *usage,
-                });
+                d.push(Event::UsageRecorded { slot: *slot, usage: *usage });
                 Ok(())
             }
             Command::SetCap { cap } => {
@@ -398,10 +349,7 @@ impl Team {
                 self.release_budget(d, *cap);
                 Ok(())
             }
-            Command::Keyed {
-                key: _,
-                command: inner,
-            } => {
+            Command::Keyed { key: _, command: inner } => {
                 let before = d.events.len();
                 self.route(d, caller, inner)?;
                 let receipt = receipt_of(&d.events[before..]);
@@ -417,10 +365,7 @@ impl Team {
     /// What foreign members did by themselves is recorded even where it breaks a rule.
     fn observe(&self, d: &mut Draft, caller: Caller, fact: &Fact) -> Result<(), Rejection> {
         if caller != Caller::System {
-            return Err(Rejection::NotAllowed {
-                what: "report facts",
-                who: "a backend",
-            });
+            return Err(Rejection::NotAllowed { what: "report facts", who: "a backend" });
         }
         let member = Caller::Agent(fact.slot());
         let mut tried = Draft::new(self, d.now);
@@ -440,11 +385,7 @@ impl Team {
             Fact::ChangedTask { task, change, .. } => {
                 self.update_task(&mut tried, member, *task, change, None)
             }
-            Fact::CreatedTask {
-                subject,
-                description,
-                ..
-            } => self.create_task(
+            Fact::CreatedTask { subject, description, .. } => self.create_task(
                 &mut tried,
                 member,
                 super::tasks::NewTask {
@@ -463,10 +404,7 @@ impl Team {
         };
         match outcome {
             Ok(()) => {
-                d.push(Event::FactObserved {
-                    fact: fact.clone(),
-                    conflict: None,
-                });
+                d.push(Event::FactObserved { fact: fact.clone(), conflict: None });
                 d.events.append(&mut tried.events);
             }
             Err(rule) => d.push(Event::FactObserved {
@@ -484,11 +422,7 @@ impl Team {
     }
 
     pub(super) fn hold(&self, d: &mut Draft, slot: SlotId, hold: Hold) {
-        if self
-            .agents
-            .get(&slot)
-            .is_some_and(|a| !a.holds.contains(&hold))
-        {
+        if self.agents.get(&slot).is_some_and(|a| !a.holds.contains(&hold)) {
             d.push(Event::AgentHeld { slot, hold });
         }
     }
@@ -499,13 +433,10 @@ impl Team {
         }
         for agent in self.agents.values() {
             for hold in agent.holds() {
-                d.push(Event::AgentReleased {
-                    slot: agent.slot,
-                    hold,
-                });
+                d.push(Event::AgentReleased { slot: agent.slot, hold });
             }
             if agent.role == Role::Lead && self.holds.contains(&TeamHold::LeadDown) {
-                self.restart_failed(d, agent, caller);
+                restart_failed(d, agent, caller);
             }
         }
     }
@@ -520,15 +451,8 @@ impl Team {
         ) {
             return;
         }
-        for agent in self
-            .agents
-            .values()
-            .filter(|a| a.holds.contains(&Hold::Budget))
-        {
-            d.push(Event::AgentReleased {
-                slot: agent.slot,
-                hold: Hold::Budget,
-            });
+        for agent in self.agents.values().filter(|a| a.holds.contains(&Hold::Budget)) {
+            d.push(Event::AgentReleased { slot: agent.slot, hold: Hold::Budget });
         }
     }
 
@@ -555,10 +479,7 @@ impl Team {
             }
         }
         for request in self.requests.keys() {
-            d.push(Event::RequestWithdrawn {
-                request: *request,
-                why: Withdrawal::TeamEnded,
-            });
+            d.push(Event::RequestWithdrawn { request: *request, why: Withdrawal::TeamEnded });
         }
         for agent in self.agents.values() {
             d.push(Event::AgentRemoved {
@@ -592,9 +513,7 @@ fn receipt_of(events: &[Event]) -> Receipt {
 fn check_team_name(name: &str) -> Result<(), Rejection> {
     let name = name.trim();
     if name.is_empty() {
-        return Err(Rejection::Empty {
-            what: "a team's name",
-        });
+        return Err(Rejection::Empty { what: "a team's name" });
     }
     let chars = name.chars().count();
     if chars > 100 {
@@ -605,9 +524,7 @@ fn check_team_name(name: &str) -> Result<(), Rejection> {
         });
     }
     if let Some(bad) = name.chars().find(|c| c.is_control()) {
-        return Err(Rejection::BadName(crate::id::InvalidName::BadCharacter(
-            bad,
-        )));
+        return Err(Rejection::BadName(crate::id::InvalidName::BadCharacter(bad)));
     }
     Ok(())
 }

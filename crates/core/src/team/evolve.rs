@@ -17,30 +17,13 @@ use crate::turn::{ToolCallState, ToolVerdict, Turn, TurnOutcome};
 
 use super::{DEPARTED_KEPT, OpenMessage, OpenRequest, Phase, Team, UsedKey};
 
-/// Colours given out by slot, in order.
-const COLORS: [&str; 8] = [
-    "indigo", "umber", "teal", "magenta", "olive", "violet", "brick", "slate",
-];
-
 impl Team {
     /// Applies one event that happened at `at`.
     pub fn evolve(&mut self, at: Timestamp, event: &Event) {
         self.at = self.at.max(at);
         match event {
-            Event::TeamCreated {
-                team,
-                name,
-                owner,
-                workspace,
-                solo,
-                lead,
-                settings,
-            } => {
-                self.phase = if *solo {
-                    Phase::Conversation
-                } else {
-                    Phase::Live
-                };
+            Event::TeamCreated { team, name, owner, workspace, solo, lead, settings } => {
+                self.phase = if *solo { Phase::Conversation } else { Phase::Live };
                 self.id = Some(team.clone());
                 self.name.clone_from(name);
                 self.owner.clone_from(owner);
@@ -65,36 +48,19 @@ impl Team {
             Event::TeamReleased { hold } => {
                 self.holds.remove(hold);
             }
-            Event::TeamOpened { .. } => {}
             Event::TeamEnded => self.phase = Phase::Ended,
 
-            Event::AgentSpawned {
-                slot,
-                member,
-                consent,
-                by,
-            } => {
+            Event::AgentSpawned { slot, member, consent, by } => {
                 if matches!(by, Sender::Agent(_)) && consent.is_none() {
                     self.spawns_left = self.spawns_left.saturating_sub(1);
                 }
                 self.add_agent(*slot, Role::Teammate, member);
             }
             Event::AgentReady { slot, .. } => self.with(*slot, |a| a.state = AgentState::Idle),
-            Event::AgentFailed {
-                slot,
-                cause,
-                retry_at,
-            } => self.with(*slot, |a| {
-                a.state = AgentState::Failed {
-                    cause: cause.clone(),
-                    retry_at: *retry_at,
-                };
+            Event::AgentFailed { slot, cause, retry_at } => self.with(*slot, |a| {
+                a.state = AgentState::Failed { cause: cause.clone(), retry_at: *retry_at };
             }),
-            Event::AgentRestarting {
-                slot,
-                generation,
-                by,
-            } => {
+            Event::AgentRestarting { slot, generation, by } => {
                 let window = self.settings.limits.restart_window;
                 self.with(*slot, |a| {
                     a.generation = *generation;
@@ -126,38 +92,20 @@ impl Team {
             }),
             Event::ModeChanged { slot, mode } => self.with(*slot, |a| a.mode = *mode),
             Event::ModelChanged { slot, model } => self.with(*slot, |a| a.model.clone_from(model)),
-            Event::AgentStopping {
-                slot,
-                request,
-                kill,
-            } => self.with(*slot, |a| {
+            Event::AgentStopping { slot, request, kill } => self.with(*slot, |a| {
                 let turn = match std::mem::replace(&mut a.state, AgentState::Idle) {
                     AgentState::Active { turn } => Some(turn),
                     AgentState::Stopping { turn, .. } => turn,
                     AgentState::Pending | AgentState::Idle | AgentState::Failed { .. } => None,
                 };
-                a.state = AgentState::Stopping {
-                    request: *request,
-                    turn,
-                    kill: *kill,
-                };
+                a.state = AgentState::Stopping { request: *request, turn, kill: *kill };
             }),
             Event::AgentRemoved { slot, .. } => self.drop_agent(*slot),
 
-            Event::MessageSent {
-                message,
-                recipients,
-                held,
-                key,
-            } => {
+            Event::MessageSent { message, recipients, held, key } => {
                 self.accept(at, message, recipients, *held, key.as_ref());
             }
-            Event::MessageDelivered {
-                message,
-                slot,
-                turn,
-                step,
-            } => {
+            Event::MessageDelivered { message, slot, turn, step } => {
                 self.deliver(*slot, *message, *turn, *step);
                 if let Some(request) = self.answered_by(*message) {
                     self.close_request(request);
@@ -172,13 +120,7 @@ impl Team {
             Event::MessageSuperseded { message, slot, .. }
             | Event::MessageDeadLettered { message, slot, .. } => self.settle(*slot, *message),
 
-            Event::TurnStarted {
-                turn,
-                slot,
-                batch,
-                offer,
-                reserved,
-            } => {
+            Event::TurnStarted { turn, slot, batch, offer, reserved } => {
                 self.begin_turn(at, *turn, *slot, batch, *offer);
                 if let Some(amount) = reserved {
                     self.budget.reserve(*turn, *amount);
@@ -200,27 +142,12 @@ impl Team {
                     turn.interrupted_by = Some(*by);
                 }
             }),
-            Event::TurnEnded {
-                turn,
-                slot,
-                outcome,
-                acknowledged,
-                requeued,
-                usage,
-            } => {
+            Event::TurnEnded { turn, slot, outcome, acknowledged, requeued, usage } => {
                 self.finish_turn(at, *turn, *slot, outcome, acknowledged, requeued);
                 self.budget.settle(*turn, usage.unwrap_or_default());
             }
 
-            Event::ToolProposed {
-                slot,
-                call,
-                tool,
-                action,
-                verdict,
-                grant,
-                ..
-            } => {
+            Event::ToolProposed { slot, call, tool, action, verdict, grant, .. } => {
                 self.journal(*slot, call, tool, *action, verdict);
                 if let Some(grant) = grant
                     && let Some(GrantRule::Action { once: true, .. }) =
@@ -229,30 +156,18 @@ impl Team {
                     self.grants.remove(grant);
                 }
             }
-            Event::ToolStarted {
-                slot,
-                call,
-                request,
-                ..
-            } => {
+            Event::ToolStarted { slot, call, request, .. } => {
                 self.with(*slot, |a| {
                     if let Some(turn) = a.turn_mut()
                         && let Some(state) = turn.calls.get_mut(call)
                         && let ToolCallState::Asked { tool, .. } = state
                     {
-                        *state = ToolCallState::Started {
-                            tool: std::mem::take(tool),
-                        };
+                        *state = ToolCallState::Started { tool: std::mem::take(tool) };
                     }
                 });
                 self.close_request(*request);
             }
-            Event::ToolRefused {
-                slot,
-                call,
-                request,
-                ..
-            } => {
+            Event::ToolRefused { slot, call, request, .. } => {
                 self.with(*slot, |a| {
                     if let Some(turn) = a.turn_mut() {
                         turn.calls.remove(call);
@@ -260,12 +175,7 @@ impl Team {
                 });
                 self.close_request(*request);
             }
-            Event::ToolFinished {
-                slot,
-                call,
-                changed,
-                ..
-            } => {
+            Event::ToolFinished { slot, call, changed, .. } => {
                 self.with(*slot, |a| {
                     if let Some(turn) = a.turn_mut() {
                         turn.calls.remove(call);
@@ -308,10 +218,7 @@ impl Team {
             }
             Event::TaskChanged { task, change, by } => {
                 self.board.apply(*task, change);
-                if matches!(
-                    change.status,
-                    Some(TaskStatus::Completed | TaskStatus::Deleted)
-                ) {
+                if matches!(change.status, Some(TaskStatus::Completed | TaskStatus::Deleted)) {
                     for agent in self.agents.values_mut() {
                         agent.offered.remove(task);
                     }
@@ -330,18 +237,10 @@ impl Team {
                 }
                 self.requests.insert(
                     request.id,
-                    OpenRequest {
-                        request: request.clone(),
-                        state: RequestState::Open,
-                    },
+                    OpenRequest { request: request.clone(), state: RequestState::Open },
                 );
             }
-            Event::RequestDecided {
-                request,
-                by,
-                decision,
-                ..
-            } => {
+            Event::RequestDecided { request, by, decision, .. } => {
                 self.decided(*request, *by, decision);
             }
             Event::RequestEscalated { request } => {
@@ -370,12 +269,7 @@ impl Team {
                 self.settings.delegation = delegation.clone();
             }
 
-            Event::CallReserved {
-                turn,
-                amount,
-                usage,
-                ..
-            } => {
+            Event::CallReserved { turn, amount, usage, .. } => {
                 self.budget.settle(*turn, *usage);
                 self.budget.reserve(*turn, *amount);
             }
@@ -386,399 +280,7 @@ impl Team {
             }
 
             Event::KeyUsed { key, receipt } => self.use_key(at, key, receipt.clone()),
-            Event::FactObserved { .. } => {}
-        }
-    }
-
-    fn with(&mut self, slot: SlotId, change: impl FnOnce(&mut Agent)) {
-        if let Some(agent) = self.agents.get_mut(&slot) {
-            change(agent);
-        }
-    }
-
-    fn add_agent(&mut self, slot: SlotId, role: Role, spec: &MemberSpec) {
-        self.last.slot = self.last.slot.max(slot.0);
-        let color = spec
-            .color
-            .clone()
-            .unwrap_or_else(|| COLORS[(slot.0.max(1) as usize - 1) % COLORS.len()].to_owned());
-        self.agents.insert(
-            slot,
-            Agent {
-                slot,
-                role,
-                name: spec.name.clone(),
-                label: spec.label.clone(),
-                agent_type: spec.agent_type.clone(),
-                model: spec.model.clone(),
-                color,
-                conversation: spec.conversation.clone(),
-                mode: spec.mode,
-                state: AgentState::Pending,
-                generation: 1,
-                restarts: VecDeque::new(),
-                not_before: Timestamp::default(),
-                faults_in_a_row: 0,
-                holds: BTreeSet::new(),
-                mailbox: Mailbox::default(),
-                offered: BTreeMap::new(),
-                bucket: TokenBucket::default(),
-            },
-        );
-    }
-
-    fn drop_agent(&mut self, slot: SlotId) {
-        let Some(agent) = self.agents.remove(&slot) else {
-            return;
-        };
-        if let Some(turn) = agent.turn() {
-            self.budget.reserved.remove(&turn.id);
-        }
-        for id in agent.mailbox.entries().keys() {
-            self.forget_copy(*id);
-        }
-        self.forget_pairs(slot);
-        self.departed.push_back((slot, agent.name));
-        if self.departed.len() > DEPARTED_KEPT {
-            self.departed.pop_front();
-        }
-    }
-
-    fn accept(
-        &mut self,
-        at: Timestamp,
-        message: &Envelope,
-        recipients: &[SlotId],
-        held: bool,
-        key: Option<&KeyHash>,
-    ) {
-        self.last.message = self.last.message.max(message.id.0);
-        let bytes = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
-        let mut mailboxes = 0;
-        for slot in recipients {
-            if let Some(agent) = self.agents.get_mut(slot) {
-                mailboxes += 1;
-                agent.mailbox.accept(
-                    message.id,
-                    Entry {
-                        urgency: message.urgency,
-                        bytes,
-                        accepted_at: at,
-                        held,
-                        attempts: 0,
-                        redelivered: false,
-                        place: Place::Queued,
-                    },
-                );
-            }
-        }
-        if mailboxes > 0 {
-            self.messages.insert(
-                message.id,
-                OpenMessage {
-                    envelope: message.clone(),
-                    mailboxes,
-                },
-            );
-        }
-        if matches!(message.body, crate::message::Body::Text(_)) {
-            match message.from {
-                Sender::Agent(slot) => {
-                    let limit = self.settings.limits.messages_per_minute;
-                    let n = u32::try_from(recipients.len().max(1)).unwrap_or(u32::MAX);
-                    self.with(slot, |a| a.bucket.take(at, n.min(limit.max(1)), limit));
-                }
-                Sender::User => self.stale_pairs.clear(),
-                Sender::System => {}
-            }
-        }
-        if let Some(key) = key {
-            let receipt = Receipt {
-                message: Some(message.id),
-                ..Receipt::default()
-            };
-            self.use_key(at, key, receipt);
-        }
-    }
-
-    fn use_key(&mut self, at: Timestamp, key: &KeyHash, receipt: Receipt) {
-        let used = UsedKey {
-            content: key.content.clone(),
-            receipt,
-            at,
-        };
-        if self.keys.used.insert(key.key.clone(), used).is_none() {
-            self.keys.order.push_back(key.key.clone());
-        }
-        let limits = &self.settings.limits;
-        while let Some(oldest) = self.keys.order.front() {
-            let old = self
-                .keys
-                .used
-                .get(oldest)
-                .is_none_or(|used| at - used.at > limits.keys_kept_for);
-            if !old && self.keys.order.len() <= limits.keys_kept as usize {
-                break;
-            }
-            self.keys.used.remove(oldest);
-            self.keys.order.pop_front();
-        }
-    }
-
-    fn deliver(&mut self, slot: SlotId, message: MessageId, turn: TurnId, step: u32) {
-        self.with(slot, |a| {
-            a.mailbox.deliver(message, turn);
-            if let Some(live) = a.turn_mut().filter(|t| t.id == turn) {
-                live.mail.insert(message, step);
-            }
-        });
-    }
-
-    /// Takes a message out of one mailbox for good.
-    fn settle(&mut self, slot: SlotId, message: MessageId) {
-        let mut was_there = false;
-        self.with(slot, |a| {
-            was_there = a.mailbox.entries().contains_key(&message);
-            a.mailbox.settle(message);
-        });
-        if was_there {
-            self.forget_copy(message);
-        }
-    }
-
-    fn forget_copy(&mut self, message: MessageId) {
-        if let Some(open) = self.messages.get_mut(&message) {
-            open.mailboxes = open.mailboxes.saturating_sub(1);
-            if open.mailboxes == 0 {
-                self.messages.remove(&message);
-            }
-        }
-    }
-
-    fn begin_turn(
-        &mut self,
-        at: Timestamp,
-        id: TurnId,
-        slot: SlotId,
-        batch: &[MessageId],
-        offer: Option<TaskId>,
-    ) {
-        self.last.turn = self.last.turn.max(id.0);
-        let version = offer
-            .and_then(|t| self.board.open.get(&t))
-            .map(Task::version);
-        let budgeted = self.budget.cap.is_some();
-        self.with(slot, |a| {
-            for message in batch {
-                a.mailbox.deliver(*message, id);
-            }
-            if let (Some(task), Some(version)) = (offer, version) {
-                a.offered.insert(task, version);
-            }
-            a.state = AgentState::Active {
-                turn: Box::new(Turn {
-                    id,
-                    started_at: at,
-                    mail: batch.iter().map(|m| (*m, 0)).collect(),
-                    offer,
-                    calls: BTreeMap::new(),
-                    blocked_on: BTreeSet::new(),
-                    interrupted_by: None,
-                    detached_until: None,
-                    resumed: 0,
-                    progress: false,
-                    budgeted,
-                }),
-            };
-        });
-    }
-
-    fn finish_turn(
-        &mut self,
-        at: Timestamp,
-        id: TurnId,
-        slot: SlotId,
-        outcome: &TurnOutcome,
-        acknowledged: &[MessageId],
-        requeued: &[MessageId],
-    ) {
-        let peers: BTreeSet<SlotId> = acknowledged
-            .iter()
-            .filter_map(|m| self.messages.get(m))
-            .filter_map(|m| match m.envelope.from {
-                Sender::Agent(peer) => Some(peer),
-                Sender::User | Sender::System => None,
-            })
-            .collect();
-        let limits = self.settings.limits.clone();
-        let mut progress = true;
-        self.with(slot, |a| {
-            let Some(turn) = a.turn().filter(|t| t.id == id) else {
-                return;
-            };
-            progress = turn.progress;
-            let offer = turn.offer;
-            a.state = match std::mem::replace(&mut a.state, AgentState::Idle) {
-                AgentState::Stopping { request, kill, .. } => AgentState::Stopping {
-                    request,
-                    turn: None,
-                    kill,
-                },
-                AgentState::Active { .. }
-                | AgentState::Pending
-                | AgentState::Idle
-                | AgentState::Failed { .. } => AgentState::Idle,
-            };
-            let counted = matches!(outcome, TurnOutcome::AgentFault { .. });
-            let redelivered = matches!(outcome, TurnOutcome::Lost);
-            for message in requeued {
-                a.mailbox.requeue(*message, counted, redelivered);
-            }
-            a.faults_in_a_row = if counted { a.faults_in_a_row + 1 } else { 0 };
-            if counted {
-                let shift = (a.faults_in_a_row - 1).min(6);
-                a.not_before = at + crate::time::Millis(limits.restart_backoff.0 << shift);
-            }
-            // An offer that the turn could not consider is made again, a failing one not for ever.
-            let considered = outcome.acknowledges() || a.faults_in_a_row >= limits.attempts;
-            if let Some(task) = offer.filter(|_| !considered) {
-                a.offered.remove(&task);
-            }
-        });
-        for message in acknowledged {
-            self.settle(slot, *message);
-        }
-        if outcome.acknowledges() && !progress {
-            for peer in peers {
-                let (low, high) = if peer < slot {
-                    (peer, slot)
-                } else {
-                    (slot, peer)
-                };
-                *self
-                    .stale_pairs
-                    .entry(low)
-                    .or_default()
-                    .entry(high)
-                    .or_default() += 1;
-            }
-        }
-    }
-
-    /// A change by an agent in its turn is progress of that turn; any change ends a standstill.
-    fn progress_by(&mut self, by: Sender) {
-        self.stale_pairs.clear();
-        if let Sender::Agent(slot) = by {
-            self.with(slot, |a| {
-                if let Some(turn) = a.turn_mut() {
-                    turn.progress = true;
-                }
-            });
-        }
-    }
-
-    fn forget_pairs(&mut self, slot: SlotId) {
-        self.stale_pairs.remove(&slot);
-        for others in self.stale_pairs.values_mut() {
-            others.remove(&slot);
-        }
-        self.stale_pairs.retain(|_, others| !others.is_empty());
-    }
-
-    fn journal(
-        &mut self,
-        slot: SlotId,
-        call: &str,
-        tool: &str,
-        action: crate::request::ActionHash,
-        verdict: &ToolVerdict,
-    ) {
-        self.with(slot, |a| {
-            let Some(turn) = a.turn_mut() else { return };
-            match verdict {
-                ToolVerdict::Run => {
-                    turn.calls.insert(
-                        call.to_owned(),
-                        ToolCallState::Started {
-                            tool: tool.to_owned(),
-                        },
-                    );
-                }
-                ToolVerdict::Ask { request } => {
-                    turn.calls
-                        .entry(call.to_owned())
-                        .or_insert_with(|| ToolCallState::Asked {
-                            request: *request,
-                            action,
-                            tool: tool.to_owned(),
-                        });
-                }
-                ToolVerdict::Refused { .. } => {}
-            }
-        });
-    }
-
-    fn decided(&mut self, id: RequestId, by: Sender, decision: &Decision) {
-        let Some(open) = self.requests.get_mut(&id) else {
-            return;
-        };
-        let waiting = matches!(open.state, RequestState::Open)
-            && match &open.request.kind {
-                RequestKind::Permission(_) | RequestKind::Network(_) => true,
-                RequestKind::CreateTeam(_) => matches!(decision, Decision::Consent),
-                RequestKind::Plan(_)
-                | RequestKind::Shutdown(_)
-                | RequestKind::Spawn(_)
-                | RequestKind::RaiseBudget(_)
-                | RequestKind::DeleteTeam
-                | RequestKind::Question(_) => false,
-            };
-        if let (RequestKind::Permission(ask), Decision::Deny { .. }) =
-            (&open.request.kind, decision)
-            && !self.denials.contains(&ask.action)
-        {
-            self.denials.push_back(ask.action);
-            if self.denials.len() > self.settings.limits.denials_kept as usize {
-                self.denials.pop_front();
-            }
-        }
-        if let (RequestKind::Permission(ask), Decision::Allow { .. }, Sender::User) =
-            (&open.request.kind, decision, by)
-        {
-            // The person has judged the action anew.
-            self.denials.retain(|action| *action != ask.action);
-        }
-        if waiting {
-            open.state = RequestState::Decided {
-                by,
-                decision: decision.clone(),
-            };
-        } else {
-            self.close_request(id);
-        }
-    }
-
-    /// The request whose decision a message hands over, if a turn was waiting for exactly that.
-    fn answered_by(&self, message: MessageId) -> Option<RequestId> {
-        use crate::message::{Body, ProtocolMessage};
-        match &self.messages.get(&message)?.envelope.body {
-            Body::Protocol(ProtocolMessage::SandboxPermissionResponse { request, .. }) => {
-                Some(*request)
-            }
-            Body::Protocol(_) | Body::Text(_) => None,
-        }
-    }
-
-    fn close_request(&mut self, id: RequestId) {
-        let Some(open) = self.requests.remove(&id) else {
-            return;
-        };
-        if let Sender::Agent(slot) = open.request.from {
-            self.with(slot, |a| {
-                if let Some(turn) = a.turn_mut() {
-                    turn.blocked_on.remove(&id);
-                }
-            });
+            Event::TeamOpened { .. } | Event::FactObserved { .. } => {}
         }
     }
 }

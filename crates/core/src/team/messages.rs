@@ -1,13 +1,15 @@
 //! Sending mail, and reading it in the middle of a turn.
 
 use crate::agent::{Agent, Hold, Role};
-use crate::command::{Caller, KeyHash, Rejection, SendMessage};
+use crate::command::{Caller, KeyHash, SendMessage};
 use crate::event::Event;
 use crate::id::{MessageId, RequestId, SlotId, TurnId};
 use crate::message::{Body, Envelope, ProtocolMessage, Recipient, Sender, Urgency};
+use crate::rejection::Rejection;
 use crate::request::{Decision, RequestKind, RequestState};
 use crate::shutdown::{ShutdownStage, compatible_answer};
 
+use super::agents::interrupt;
 use super::decide::Draft;
 use super::{Authority, Team};
 
@@ -21,10 +23,7 @@ impl Team {
         let limits = &self.settings.limits;
         let authority = self.authority(caller)?;
         if authority == Authority::Solo {
-            return Err(Rejection::NotAllowed {
-                what: "send messages",
-                who: "a member of a team",
-            });
+            return Err(Rejection::NotAllowed { what: "send messages", who: "a member of a team" });
         }
         if message.text.trim().is_empty() && message.files.is_empty() {
             return Err(Rejection::Empty { what: "a message" });
@@ -74,10 +73,7 @@ impl Team {
             files: message.files.clone(),
             sent_at: d.now,
         };
-        let key = message
-            .key
-            .as_ref()
-            .map(|key| KeyHash::new(caller, key, message));
+        let key = message.key.as_ref().map(|key| KeyHash::new(caller, key, message));
         let interrupts = message.urgency == Urgency::Interrupt;
         d.push(Event::MessageSent {
             message: envelope,
@@ -87,19 +83,12 @@ impl Team {
         });
         if interrupts {
             for slot in recipients {
-                self.interrupt(d, self.member(slot)?, caller.into());
+                interrupt(d, self.member(slot)?, caller.into());
             }
         }
         if caller == Caller::User {
-            for agent in self
-                .agents
-                .values()
-                .filter(|a| a.holds.contains(&Hold::NoProgress))
-            {
-                d.push(Event::AgentReleased {
-                    slot: agent.slot,
-                    hold: Hold::NoProgress,
-                });
+            for agent in self.agents.values().filter(|a| a.holds.contains(&Hold::NoProgress)) {
+                d.push(Event::AgentReleased { slot: agent.slot, hold: Hold::NoProgress });
             }
         }
         Ok(())
@@ -112,11 +101,7 @@ impl Team {
             Caller::User | Caller::System => None,
         };
         let one = |slot: SlotId| {
-            if own == Some(slot) {
-                Err(Rejection::ToSelf)
-            } else {
-                Ok(vec![slot])
-            }
+            if own == Some(slot) { Err(Rejection::ToSelf) } else { Ok(vec![slot]) }
         };
         match to {
             Recipient::Agent(slot) => one(self.member(slot)?.slot),
@@ -124,16 +109,10 @@ impl Team {
             Recipient::User if caller == Caller::User => Err(Rejection::ToSelf),
             Recipient::User => Ok(Vec::new()),
             Recipient::Everyone => {
-                let all: Vec<SlotId> = self
-                    .agents
-                    .keys()
-                    .copied()
-                    .filter(|s| own != Some(*s))
-                    .collect();
+                let all: Vec<SlotId> =
+                    self.agents.keys().copied().filter(|s| own != Some(*s)).collect();
                 if all.is_empty() {
-                    return Err(Rejection::Empty {
-                        what: "the list of recipients",
-                    });
+                    return Err(Rejection::Empty { what: "the list of recipients" });
                 }
                 Ok(all)
             }
@@ -197,24 +176,13 @@ impl Team {
         let (agent, turn) = self.own_turn(caller, turn)?;
         let due = agent.role == Role::Lead && self.notices_due(d.now);
         let limits = &self.settings.limits;
-        let batch = agent
-            .mailbox
-            .batch(due, limits.batch_messages as usize, limits.batch_bytes);
+        let batch = agent.mailbox.batch(due, limits.batch_messages as usize, limits.batch_bytes);
         for message in batch {
-            let again = agent
-                .mailbox
-                .entries()
-                .get(&message)
-                .is_some_and(|e| e.attempts > 0);
+            let again = agent.mailbox.entries().get(&message).is_some_and(|e| e.attempts > 0);
             if again || self.is_awaited_answer(message) {
                 continue;
             }
-            d.push(Event::MessageDelivered {
-                message,
-                slot: agent.slot,
-                turn: turn.id,
-                step,
-            });
+            d.push(Event::MessageDelivered { message, slot: agent.slot, turn: turn.id, step });
         }
         Ok(())
     }

@@ -5,7 +5,9 @@
 //! them. State is O(open): what is acknowledged, closed or finished leaves it.
 
 mod agents;
+mod apply;
 mod decide;
+mod decisions;
 mod evolve;
 mod messages;
 mod outstanding;
@@ -22,11 +24,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, AgentState, Role, TeamHold};
 use crate::budget::Budget;
-use crate::command::{Caller, Command, KeyHash, Receipt, Rejection, Settings};
+use crate::command::{Caller, Command, KeyHash, Receipt, Settings};
 use crate::event::Event;
 use crate::id::{AgentName, GrantId, MessageId, RequestId, SlotId, TeamId, TurnId};
 use crate::message::Envelope;
 use crate::permission::{Delegation, Grant};
+use crate::rejection::Rejection;
 use crate::request::{ActionHash, Request, RequestState};
 use crate::task::TaskBoard;
 use crate::time::Timestamp;
@@ -252,10 +255,7 @@ impl Team {
             None if self.departed.iter().any(|(s, _)| *s == slot) => {
                 Err(Rejection::RecipientGone { slot })
             }
-            None => Err(Rejection::UnknownAgent {
-                slot,
-                known: self.known_names(),
-            }),
+            None => Err(Rejection::UnknownAgent { slot, known: self.known_names() }),
         }
     }
 
@@ -276,10 +276,9 @@ impl Team {
         let (agent, turn) = self.live_turn(id)?;
         match caller {
             Caller::Agent(slot) if slot != agent.slot => Err(Rejection::NoSuchTurn { turn: id }),
-            Caller::User => Err(Rejection::NotAllowed {
-                what: "report on a turn",
-                who: "its agent",
-            }),
+            Caller::User => {
+                Err(Rejection::NotAllowed { what: "report on a turn", who: "its agent" })
+            }
             Caller::Agent(_) | Caller::System => Ok((agent, turn)),
         }
     }
@@ -317,10 +316,7 @@ impl Team {
         match self.authority(caller)? {
             Authority::User | Authority::System => Ok(()),
             Authority::Lead | Authority::Teammate(_) | Authority::Solo => {
-                Err(Rejection::NotAllowed {
-                    what,
-                    who: "the person",
-                })
+                Err(Rejection::NotAllowed { what, who: "the person" })
             }
         }
     }
@@ -348,10 +344,9 @@ impl Team {
 /// The idempotency key that a command carries, hashed.
 fn key_of(caller: Caller, command: &Command) -> Option<KeyHash> {
     match command {
-        Command::SendMessage(message) => message
-            .key
-            .as_ref()
-            .map(|key| KeyHash::new(caller, key, message)),
+        Command::SendMessage(message) => {
+            message.key.as_ref().map(|key| KeyHash::new(caller, key, message))
+        }
         Command::Keyed { key, command } => Some(KeyHash::new(caller, key, command)),
         _ => None,
     }

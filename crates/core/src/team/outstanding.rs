@@ -37,24 +37,14 @@ impl Team {
             match &agent.state {
                 AgentState::Pending => effects.push(Effect::Spawn { slot, generation }),
                 AgentState::Stopping { kill, .. } => {
-                    effects.push(Effect::Stop {
-                        slot,
-                        generation,
-                        kill: *kill,
-                    });
+                    effects.push(Effect::Stop { slot, generation, kill: *kill });
                 }
                 AgentState::Idle | AgentState::Active { .. } | AgentState::Failed { .. } => {}
             }
             if let Some(turn) = agent.turn().filter(|t| t.detached_until.is_none()) {
-                effects.push(Effect::RunTurn {
-                    slot,
-                    turn: turn.id,
-                });
+                effects.push(Effect::RunTurn { slot, turn: turn.id });
                 if turn.interrupted_by.is_some() {
-                    effects.push(Effect::Interrupt {
-                        slot,
-                        turn: turn.id,
-                    });
+                    effects.push(Effect::Interrupt { slot, turn: turn.id });
                 }
             }
         }
@@ -65,12 +55,14 @@ impl Team {
             let request = open.request.id;
             match (&open.request.kind, open.request.turn, open.request.from) {
                 (RequestKind::CreateTeam(_), ..) => effects.push(Effect::CreateTeam { request }),
-                (_, Some(turn), Sender::Agent(slot)) => effects.push(Effect::Answer {
-                    slot,
-                    turn,
-                    request,
-                    decision: decision.clone(),
-                }),
+                (_, Some(turn), Sender::Agent(slot)) => {
+                    effects.push(Effect::Answer {
+                        slot,
+                        turn,
+                        request,
+                        decision: decision.clone(),
+                    });
+                }
                 _ => {}
             }
         }
@@ -95,10 +87,7 @@ impl Team {
                 }
             }
             match &agent.state {
-                AgentState::Failed {
-                    retry_at: Some(time),
-                    ..
-                } => at(*time, TimerReason::Restart),
+                AgentState::Failed { retry_at: Some(time), .. } => at(*time, TimerReason::Restart),
                 AgentState::Active { turn } => {
                     if let Some(until) = turn.detached_until {
                         at(until, TimerReason::Detached);

@@ -29,16 +29,11 @@ impl Team {
         for agent in self.agents.values() {
             for hold in agent.holds() {
                 if matches!(hold, Hold::Provider { until: Some(until) } if until <= d.now) {
-                    d.push(Event::AgentReleased {
-                        slot: agent.slot,
-                        hold,
-                    });
+                    d.push(Event::AgentReleased { slot: agent.slot, hold });
                 }
             }
             match &agent.state {
-                AgentState::Failed {
-                    retry_at: Some(at), ..
-                } if *at <= d.now => {
+                AgentState::Failed { retry_at: Some(at), .. } if *at <= d.now => {
                     d.push(Event::AgentRestarting {
                         slot: agent.slot,
                         generation: agent.generation + 1,
@@ -62,9 +57,7 @@ impl Team {
                 && matches!(open.state, RequestState::Open)
                 && handshake.deadline().is_some_and(|until| until <= d.now)
             {
-                d.push(Event::RequestEscalated {
-                    request: open.request.id,
-                });
+                d.push(Event::RequestEscalated { request: open.request.id });
             }
         }
         let most = self.settings.limits.turns_without_progress;
@@ -85,11 +78,8 @@ impl Team {
         if !self.holds.is_empty() {
             return;
         }
-        let mut offered: Vec<TaskId> = self
-            .agents
-            .values()
-            .filter_map(|a| a.turn().and_then(|t| t.offer))
-            .collect();
+        let mut offered: Vec<TaskId> =
+            self.agents.values().filter_map(|a| a.turn().and_then(|t| t.offer)).collect();
         let mut budget = None;
         for agent in self.agents.values() {
             if !self.may_start(agent, d.now) {
@@ -102,31 +92,20 @@ impl Team {
             }
             let budget = budget.get_or_insert_with(|| self.budget.clone());
             let reserved = budget.first_call();
-            if !budget.allows(
-                None,
-                crate::budget::Amount::default(),
-                reserved.unwrap_or_default(),
-            ) {
+            if !budget.allows(None, crate::budget::Amount::default(), reserved.unwrap_or_default())
+            {
                 self.hold(d, agent.slot, Hold::Budget);
                 continue;
             }
             let limits = &self.settings.limits;
             let batch =
-                agent
-                    .mailbox
-                    .batch(due, limits.batch_messages as usize, limits.batch_bytes);
+                agent.mailbox.batch(due, limits.batch_messages as usize, limits.batch_bytes);
             let turn = d.next_turn();
             if let Some(amount) = reserved {
                 budget.reserve(turn, amount);
             }
             offered.extend(offer);
-            d.push(Event::TurnStarted {
-                turn,
-                slot: agent.slot,
-                batch,
-                offer,
-                reserved,
-            });
+            d.push(Event::TurnStarted { turn, slot: agent.slot, batch, offer, reserved });
         }
     }
 
@@ -153,10 +132,7 @@ impl Team {
     }
 
     fn offers_under_way(&self) -> Vec<TaskId> {
-        self.agents
-            .values()
-            .filter_map(|a| a.turn().and_then(|t| t.offer))
-            .collect()
+        self.agents.values().filter_map(|a| a.turn().and_then(|t| t.offer)).collect()
     }
 
     /// Whether the lead's idle notices are to be delivered: all teammates are settled, or the

@@ -79,9 +79,7 @@ impl Team {
         };
         Some(match &agent.state {
             AgentState::Pending => (Status::Pending, Reason::Starting),
-            AgentState::Failed {
-                retry_at: Some(_), ..
-            } => (Status::Failed, Reason::Starting),
+            AgentState::Failed { retry_at: Some(_), .. } => (Status::Failed, Reason::Starting),
             AgentState::Failed { retry_at: None, .. } => (Status::Failed, Reason::Stalled),
             AgentState::Stopping { turn: Some(_), .. } => (Status::Active, Reason::Stopping),
             AgentState::Stopping { turn: None, .. } => (Status::Idle, Reason::Stopping),
@@ -107,10 +105,7 @@ impl Team {
     }
 
     fn idle_reason(&self, agent: &Agent) -> Reason {
-        if agent
-            .holds()
-            .any(|h| matches!(h, Hold::Provider { until: Some(_) }))
-        {
+        if agent.holds().any(|h| matches!(h, Hold::Provider { until: Some(_) })) {
             return Reason::RateLimited;
         }
         if agent.holds().next().is_some() || !self.holds.is_empty() {
@@ -122,30 +117,20 @@ impl Team {
         });
         if let Some(open) = asks.next() {
             let peer = open.request.delegated && asks.all(|r| r.request.delegated);
-            return if peer {
-                Reason::WaitingForPeer
-            } else {
-                Reason::NeedsYou
-            };
+            return if peer { Reason::WaitingForPeer } else { Reason::NeedsYou };
         }
         let owns = self
             .board
             .open()
             .values()
             .any(|t| t.owner == Some(agent.slot) && !self.board.is_ready(t));
-        if owns {
-            Reason::WaitingForPeer
-        } else {
-            Reason::NoTask
-        }
+        if owns { Reason::WaitingForPeer } else { Reason::NoTask }
     }
 
     /// How far the team is. `aion run` ends when this is no longer [`Progress::Working`].
     pub fn progress(&self) -> Progress {
         if !matches!(self.phase, Phase::Live | Phase::Conversation) {
-            return Progress::Settled {
-                all_tasks_completed: self.board.open().is_empty(),
-            };
+            return Progress::Settled { all_tasks_completed: self.board.open().is_empty() };
         }
         let stopped = !self.holds.is_empty();
         let mut held = Vec::new();
@@ -167,9 +152,8 @@ impl Team {
                     if !wants {
                         continue;
                     }
-                    let waits_for_time = agent
-                        .holds()
-                        .all(|h| matches!(h, Hold::Provider { until: Some(_) }));
+                    let waits_for_time =
+                        agent.holds().all(|h| matches!(h, Hold::Provider { until: Some(_) }));
                     if !stopped && waits_for_time {
                         return Progress::Working;
                     }
@@ -190,9 +174,7 @@ impl Team {
         let team_waits =
             self.holds.iter().any(|h| *h != TeamHold::Stopping) || (stopped && !held.is_empty());
         if requests.is_empty() && held.is_empty() && !team_waits {
-            return Progress::Settled {
-                all_tasks_completed: self.board.open().is_empty(),
-            };
+            return Progress::Settled { all_tasks_completed: self.board.open().is_empty() };
         }
         Progress::Waiting { requests, held }
     }

@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::command::{Caller, Rejection};
+use crate::command::Caller;
 use crate::event::Event;
 use crate::id::{SlotId, TaskId};
 use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency};
+use crate::rejection::Rejection;
 use crate::task::{Task, TaskChange, TaskRefusal, TaskStatus};
 
 use super::decide::Draft;
 use super::{Authority, Team};
 
 /// A task as it is asked for.
+#[derive(Clone, Copy)]
 pub(super) struct NewTask<'a> {
     pub(super) subject: &'a str,
     pub(super) description: &'a str,
@@ -29,25 +31,14 @@ impl Team {
         new: NewTask<'_>,
     ) -> Result<(), Rejection> {
         self.may_use_board(caller)?;
-        self.check_texts(
-            Some(new.subject),
-            Some(new.description),
-            new.active_form,
-            new.metadata,
-        )?;
+        self.check_texts(Some(new.subject), Some(new.description), new.active_form, new.metadata)?;
         if new.subject.trim().is_empty() {
-            return Err(Rejection::Empty {
-                what: "a task's title",
-            });
+            return Err(Rejection::Empty { what: "a task's title" });
         }
         let asked = self.board.open().len() as u64 + 1;
         let allowed = u64::from(self.settings.limits.open_tasks);
         if asked > allowed {
-            return Err(Rejection::Limit {
-                limit: "open_tasks",
-                allowed,
-                asked,
-            });
+            return Err(Rejection::Limit { limit: "open_tasks", allowed, asked });
         }
         if let Some(owner) = new.owner {
             self.may_assign(caller, owner)?;
@@ -82,11 +73,7 @@ impl Team {
         let task = self.board.get(id)?;
         if let Some(seen) = version.filter(|seen| *seen != task.version) {
             let _ = seen;
-            return Err(TaskRefusal::Stale {
-                task: id,
-                current: task.version,
-            }
-            .into());
+            return Err(TaskRefusal::Stale { task: id, current: task.version }.into());
         }
         self.check_texts(
             change.subject.as_deref(),
@@ -94,14 +81,8 @@ impl Team {
             change.active_form.as_deref(),
             &change.metadata,
         )?;
-        if change
-            .subject
-            .as_deref()
-            .is_some_and(|s| s.trim().is_empty())
-        {
-            return Err(Rejection::Empty {
-                what: "a task's title",
-            });
+        if change.subject.as_deref().is_some_and(|s| s.trim().is_empty()) {
+            return Err(Rejection::Empty { what: "a task's title" });
         }
         let mut change = change.clone();
         if let (Caller::Agent(slot), Some(TaskStatus::InProgress), None, None) =
@@ -116,23 +97,10 @@ impl Team {
         if handed_over && task.in_progress && change.status.is_none() {
             change.status = Some(TaskStatus::Pending);
         }
-        let open = !matches!(
-            change.status,
-            Some(TaskStatus::Completed | TaskStatus::Deleted)
-        );
-        let subject = change
-            .subject
-            .clone()
-            .unwrap_or_else(|| task.subject.clone());
-        let description = change
-            .description
-            .clone()
-            .unwrap_or_else(|| task.description.clone());
-        d.push(Event::TaskChanged {
-            task: id,
-            change,
-            by: caller.into(),
-        });
+        let open = !matches!(change.status, Some(TaskStatus::Completed | TaskStatus::Deleted));
+        let subject = change.subject.clone().unwrap_or_else(|| task.subject.clone());
+        let description = change.description.clone().unwrap_or_else(|| task.description.clone());
+        d.push(Event::TaskChanged { task: id, change, by: caller.into() });
         if let Some(owner) = owner.filter(|_| handed_over && open) {
             assignment(d, caller, id, &subject, &description, owner);
         }
@@ -148,10 +116,7 @@ impl Team {
     ) -> Result<(), Rejection> {
         self.may_use_board(caller)?;
         let Caller::Agent(slot) = caller else {
-            return Err(Rejection::NotAllowed {
-                what: "claim a task",
-                who: "a member",
-            });
+            return Err(Rejection::NotAllowed { what: "claim a task", who: "a member" });
         };
         self.board.check_claim(id, slot, version)?;
         let change = TaskChange {
@@ -159,20 +124,15 @@ impl Team {
             owner: Some(Some(slot)),
             ..TaskChange::default()
         };
-        d.push(Event::TaskChanged {
-            task: id,
-            change,
-            by: caller.into(),
-        });
+        d.push(Event::TaskChanged { task: id, change, by: caller.into() });
         Ok(())
     }
 
     fn may_use_board(&self, caller: Caller) -> Result<(), Rejection> {
         match self.authority(caller)? {
-            Authority::Solo => Err(Rejection::NotAllowed {
-                what: "use the task board",
-                who: "a member of a team",
-            }),
+            Authority::Solo => {
+                Err(Rejection::NotAllowed { what: "use the task board", who: "a member of a team" })
+            }
             Authority::User | Authority::System | Authority::Lead | Authority::Teammate(_) => {
                 Ok(())
             }
@@ -202,11 +162,7 @@ impl Team {
             return Ok(());
         }
         if let Some(owner) = task.owner {
-            return Err(TaskRefusal::Taken {
-                task: task.id,
-                owner,
-            }
-            .into());
+            return Err(TaskRefusal::Taken { task: task.id, owner }.into());
         }
         let takes = change.owner == Some(Some(slot));
         if takes || task.created_by == Sender::Agent(slot) {
@@ -219,8 +175,7 @@ impl Team {
     }
 
     fn check_change(&self, task: &Task, change: &TaskChange) -> Result<(), Rejection> {
-        self.board
-            .check_dependencies(task.id, &change.add_blocked_by)?;
+        self.board.check_dependencies(task.id, &change.add_blocked_by)?;
         let owner = change.owner.unwrap_or(task.owner);
         let mut blocked_by: BTreeSet<TaskId> = task.blocked_by.clone();
         blocked_by.extend(&change.add_blocked_by);
@@ -295,11 +250,5 @@ fn assignment(
         description: description.to_owned(),
         assigned_by: by.into(),
     });
-    d.send(
-        by.into(),
-        Recipient::Agent(owner),
-        vec![owner],
-        body,
-        Urgency::Wake,
-    );
+    d.send(by.into(), Recipient::Agent(owner), vec![owner], body, Urgency::Wake);
 }

@@ -1,11 +1,12 @@
 //! Tool calls: judged before they run, journalled as they run, refused by turn when they are late.
 
 use crate::agent::{Agent, AgentState, PermissionMode, Role};
-use crate::command::{Caller, Rejection, ToolProposal};
+use crate::command::{Caller, ToolProposal};
 use crate::event::Event;
 use crate::id::{GrantId, RequestId, SlotId, TurnId};
 use crate::message::{Body, ProtocolMessage, Recipient, Urgency, shorten};
 use crate::permission::{ModeVerdict, NetworkAsk, PermissionAsk, ToolClass, judge};
+use crate::rejection::Rejection;
 use crate::request::{ActionHash, Decision, RequestKind, RequestState};
 use crate::turn::{CallId, ToolCallState, ToolVerdict, Turn};
 
@@ -52,18 +53,9 @@ impl Team {
         turn: &Turn,
         p: &ToolProposal,
     ) -> (ToolVerdict, Option<GrantId>) {
-        let refused = |reason: &str| {
-            (
-                ToolVerdict::Refused {
-                    reason: reason.to_owned(),
-                },
-                None,
-            )
-        };
+        let refused = |reason: &str| (ToolVerdict::Refused { reason: reason.to_owned() }, None);
         match turn.calls.get(&p.call) {
-            Some(ToolCallState::Asked {
-                request, action, ..
-            }) if *action == p.action => {
+            Some(ToolCallState::Asked { request, action, .. }) if *action == p.action => {
                 return (ToolVerdict::Ask { request: *request }, None);
             }
             Some(ToolCallState::Asked { .. }) => {
@@ -99,12 +91,7 @@ impl Team {
         if self.open_requests_of(agent.slot) >= self.settings.limits.open_requests as usize {
             return refused("too many of your requests wait for an answer; wait for one of them");
         }
-        (
-            ToolVerdict::Ask {
-                request: d.peek_request(),
-            },
-            None,
-        )
+        (ToolVerdict::Ask { request: d.peek_request() }, None)
     }
 
     pub(super) fn open_requests_of(&self, slot: SlotId) -> usize {
@@ -140,45 +127,16 @@ impl Team {
             input: input.clone(),
             cwd: p.cwd.clone(),
         });
-        let request = d.open(
-            crate::message::Sender::Agent(agent.slot),
-            Some(turn.id),
-            kind,
-            delegated,
-        );
-        debug_assert_eq!(
-            request, expected,
-            "the verdict names the request that is opened"
-        );
+        let request =
+            d.open(crate::message::Sender::Agent(agent.slot), Some(turn.id), kind, delegated);
+        debug_assert_eq!(request, expected, "the verdict names the request that is opened");
         let body = Body::Protocol(ProtocolMessage::PermissionRequest {
             request,
             tool: p.tool.clone(),
             description,
             input,
         });
-        self.address_request(d, agent, body, delegated);
-    }
-
-    /// Every request is in the person's inbox; a delegated one is the lead's mail too.
-    pub(super) fn address_request(
-        &self,
-        d: &mut Draft,
-        agent: &Agent,
-        body: Body,
-        delegated: bool,
-    ) {
-        let from = crate::message::Sender::Agent(agent.slot);
-        if delegated {
-            d.send(
-                from,
-                Recipient::Lead,
-                vec![SlotId::LEAD],
-                body,
-                Urgency::Wake,
-            );
-        } else {
-            d.send(from, Recipient::User, Vec::new(), body, Urgency::Wake);
-        }
+        address_request(d, agent, body, delegated);
     }
 
     pub(super) fn start_tool(
@@ -189,27 +147,17 @@ impl Team {
         call: &CallId,
     ) -> Result<(), Rejection> {
         let (agent, turn) = self.own_turn(caller, turn)?;
-        let Some(ToolCallState::Asked {
-            request, action, ..
-        }) = turn.calls.get(call)
-        else {
+        let Some(ToolCallState::Asked { request, action, .. }) = turn.calls.get(call) else {
             return Err(Rejection::NoSuchCall { call: call.clone() });
         };
-        let open = self
-            .requests
-            .get(request)
-            .ok_or(Rejection::UnknownRequest { request: *request })?;
+        let open =
+            self.requests.get(request).ok_or(Rejection::UnknownRequest { request: *request })?;
         let RequestState::Decided { decision, .. } = &open.state else {
             return Err(Rejection::NotDecided { request: *request });
         };
         if let Some(message) = self.response_to(agent, *request) {
             let step = turn.mail.values().copied().max().unwrap_or(0);
-            d.push(Event::MessageDelivered {
-                message,
-                slot: agent.slot,
-                turn: turn.id,
-                step,
-            });
+            d.push(Event::MessageDelivered { message, slot: agent.slot, turn: turn.id, step });
         }
         let same =
             matches!(&open.request.kind, RequestKind::Permission(ask) if ask.action == *action);
@@ -284,21 +232,14 @@ impl Team {
         };
         if host.is_empty()
             || host.len() > 253
-            || !host
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b':'))
+            || !host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b':'))
         {
             return Err(Rejection::BadName(crate::id::InvalidName::BadCharacter(
-                host.chars()
-                    .find(|c| !c.is_ascii_alphanumeric())
-                    .unwrap_or(' '),
+                host.chars().find(|c| !c.is_ascii_alphanumeric()).unwrap_or(' '),
             )));
         }
         let host = host.to_ascii_lowercase();
-        let granted = self
-            .grants
-            .values()
-            .any(|g| g.covers_host(agent.slot, &host));
+        let granted = self.grants.values().any(|g| g.covers_host(agent.slot, &host));
         match agent.mode {
             PermissionMode::BypassPermissions => return Ok(()),
             _ if granted => return Ok(()),
@@ -313,28 +254,17 @@ impl Team {
         let asked = self.open_requests_of(agent.slot) as u64 + 1;
         let allowed = u64::from(self.settings.limits.open_requests);
         if asked > allowed {
-            return Err(Rejection::Limit {
-                limit: "open_requests",
-                allowed,
-                asked,
-            });
+            return Err(Rejection::Limit { limit: "open_requests", allowed, asked });
         }
         let delegated =
             agent.role == Role::Teammate && self.settings.delegation.hosts.contains(&host);
         let action = ActionHash::of_text(&host);
-        let kind = RequestKind::Network(NetworkAsk {
-            call: call.clone(),
-            host: host.clone(),
-            action,
-        });
-        let request = d.open(
-            crate::message::Sender::Agent(agent.slot),
-            Some(turn.id),
-            kind,
-            delegated,
-        );
+        let kind =
+            RequestKind::Network(NetworkAsk { call: call.clone(), host: host.clone(), action });
+        let request =
+            d.open(crate::message::Sender::Agent(agent.slot), Some(turn.id), kind, delegated);
         let body = Body::Protocol(ProtocolMessage::SandboxPermissionRequest { request, host });
-        self.address_request(d, agent, body, delegated);
+        address_request(d, agent, body, delegated);
         Ok(())
     }
 
@@ -347,10 +277,7 @@ impl Team {
         request: RequestId,
     ) -> Result<(), Rejection> {
         let (agent, turn) = self.own_turn(caller, turn)?;
-        let open = self
-            .requests
-            .get(&request)
-            .ok_or(Rejection::UnknownRequest { request })?;
+        let open = self.requests.get(&request).ok_or(Rejection::UnknownRequest { request })?;
         if open.request.turn != Some(turn.id)
             || !matches!(open.request.kind, RequestKind::Network(_))
         {
@@ -359,16 +286,19 @@ impl Team {
         if !matches!(open.state, RequestState::Decided { .. }) {
             return Err(Rejection::NotDecided { request });
         }
-        let message = self
-            .response_to(agent, request)
-            .ok_or(Rejection::NotDecided { request })?;
+        let message = self.response_to(agent, request).ok_or(Rejection::NotDecided { request })?;
         let step = turn.mail.values().copied().max().unwrap_or(0);
-        d.push(Event::MessageDelivered {
-            message,
-            slot: agent.slot,
-            turn: turn.id,
-            step,
-        });
+        d.push(Event::MessageDelivered { message, slot: agent.slot, turn: turn.id, step });
         Ok(())
+    }
+}
+
+/// Every request is in the person's inbox; a delegated one is the lead's mail too.
+pub(super) fn address_request(d: &mut Draft, agent: &Agent, body: Body, delegated: bool) {
+    let from = crate::message::Sender::Agent(agent.slot);
+    if delegated {
+        d.send(from, Recipient::Lead, vec![SlotId::LEAD], body, Urgency::Wake);
+    } else {
+        d.send(from, Recipient::User, Vec::new(), body, Urgency::Wake);
     }
 }

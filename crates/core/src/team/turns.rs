@@ -30,19 +30,14 @@ impl Team {
     ) {
         let slot = agent.slot;
         let outcome = match outcome {
-            TurnOutcome::Done {
-                last_text: Some(text),
-            } => TurnOutcome::Done {
-                last_text: Some(shorten(text, LAST_TEXT_BYTES)),
-            },
+            TurnOutcome::Done { last_text: Some(text) } => {
+                TurnOutcome::Done { last_text: Some(shorten(text, LAST_TEXT_BYTES)) }
+            }
             other => other.clone(),
         };
         let mail: Vec<MessageId> = turn.mail.keys().copied().collect();
-        let (acknowledged, requeued) = if outcome.acknowledges() {
-            (mail, Vec::new())
-        } else {
-            (Vec::new(), mail)
-        };
+        let (acknowledged, requeued) =
+            if outcome.acknowledges() { (mail, Vec::new()) } else { (Vec::new(), mail) };
         d.push(Event::TurnEnded {
             turn: turn.id,
             slot,
@@ -92,17 +87,10 @@ impl Team {
             d.push(Event::MessageDeadLettered {
                 message: *message,
                 slot: agent.slot,
-                reason: DeadLetterReason::Attempts {
-                    error: shorten(error, LAST_TEXT_BYTES),
-                },
+                reason: DeadLetterReason::Attempts { error: shorten(error, LAST_TEXT_BYTES) },
             });
         }
-        self.tell_senders(
-            d,
-            agent,
-            &exhausted,
-            &format!("its turns failed with it: {error}"),
-        );
+        self.tell_senders(d, agent, &exhausted, &format!("its turns failed with it: {error}"));
     }
 
     /// A request that the turn waited for outlives it only if the agent did not end it itself.
@@ -110,10 +98,8 @@ impl Team {
         let by_itself = outcome.acknowledges();
         for open in self.requests.values() {
             let request = &open.request;
-            let waits = matches!(
-                request.kind,
-                RequestKind::Permission(_) | RequestKind::Network(_)
-            );
+            let waits =
+                matches!(request.kind, RequestKind::Permission(_) | RequestKind::Network(_));
             if request.turn != Some(turn.id) || !waits {
                 continue;
             }
@@ -122,25 +108,15 @@ impl Team {
                     request: request.id,
                     why: Withdrawal::TurnEnded,
                 }),
-                RequestState::Open => d.push(Event::RequestOrphaned {
-                    request: request.id,
-                }),
+                RequestState::Open => d.push(Event::RequestOrphaned { request: request.id }),
                 RequestState::Decided { decision, by } => {
                     if let (false, Decision::Allow { .. }, RequestKind::Permission(ask)) =
                         (by_itself, decision, &request.kind)
                     {
-                        let rule = GrantRule::Action {
-                            action: ask.action,
-                            once: true,
-                        };
+                        let rule = GrantRule::Action { action: ask.action, once: true };
                         let id = d.next_grant();
                         d.push(Event::GrantAdded {
-                            grant: Grant {
-                                id,
-                                slot: Some(agent.slot),
-                                rule,
-                                by: *by,
-                            },
+                            grant: Grant { id, slot: Some(agent.slot), rule, by: *by },
                         });
                     }
                     d.push(Event::RequestWithdrawn {
@@ -200,20 +176,9 @@ impl Team {
             })
             .map(|(id, _)| *id)
             .collect();
-        let id = d.send_as(
-            own,
-            Recipient::Lead,
-            vec![SlotId::LEAD],
-            body,
-            Urgency::Wake,
-            true,
-        );
+        let id = d.send_as(own, Recipient::Lead, vec![SlotId::LEAD], body, Urgency::Wake, true);
         for message in earlier {
-            d.push(Event::MessageSuperseded {
-                message,
-                slot: SlotId::LEAD,
-                by: id,
-            });
+            d.push(Event::MessageSuperseded { message, slot: SlotId::LEAD, by: id });
         }
     }
 
@@ -233,9 +198,7 @@ impl Team {
             limits.long_downtime_uncapped
         };
         if downtime_ms > allowed.0 && !self.holds.contains(&TeamHold::Downtime) {
-            d.push(Event::TeamHeld {
-                hold: TeamHold::Downtime,
-            });
+            d.push(Event::TeamHeld { hold: TeamHold::Downtime });
         }
         for agent in self.agents.values() {
             let Some(turn) = agent.turn() else { continue };
@@ -247,10 +210,7 @@ impl Team {
                     until: d.now + *wait,
                 });
             } else if resumable.contains(&turn.id) && !stopping {
-                d.push(Event::TurnResumed {
-                    turn: turn.id,
-                    slot: agent.slot,
-                });
+                d.push(Event::TurnResumed { turn: turn.id, slot: agent.slot });
             } else {
                 self.end_turn(d, agent, turn, &TurnOutcome::Lost, None);
             }
