@@ -23,7 +23,11 @@ enum Task {
     /// Run the quick part: format, lints, laws, tests.
     Check,
     /// Check the laws of the house.
-    Tidy,
+    Tidy {
+        /// Another checkout to check.
+        #[arg(long)]
+        root: Option<PathBuf>,
+    },
     /// Simulate whole teams in virtual time.
     Sim {
         /// How many seeds to try.
@@ -72,8 +76,8 @@ fn run(root: &Path, task: Task) -> Result<()> {
     match task {
         Task::Test => suite::run(root, Suite::Test)?,
         Task::Check => suite::run(root, Suite::Check)?,
-        Task::Tidy => {
-            suite::tidy(root)?;
+        Task::Tidy { root: other } => {
+            suite::tidy(other.as_deref().unwrap_or(root))?;
         }
         Task::Sim { seeds, seed, more } => {
             let mut arguments = match seed {

@@ -140,14 +140,12 @@ pub enum StatusReason {
     RateLimited,
     /// Something keeps it from starting a turn.
     Held,
-    /// It has not moved for long.
+    /// It is gone and a person has to act, or its turn is out of sight.
     Stalled,
     /// Its process is starting.
     Starting,
     /// It is being ended.
     Stopping,
-    /// It failed, or left; there is nothing more to say.
-    Gone,
 }
 
 /// One file that changed since the team began.
