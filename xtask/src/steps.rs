@@ -48,16 +48,9 @@ impl Step {
     pub fn command_line(&self) -> String {
         let quoted = self.arguments.iter().map(|argument| {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,".contains(c);
-            if argument.chars().all(plain) {
-                argument.clone()
-            } else {
-                format!("'{argument}'")
-            }
+            if argument.chars().all(plain) { argument.clone() } else { format!("'{argument}'") }
         });
-        std::iter::once(self.program.clone())
-            .chain(quoted)
-            .collect::<Vec<_>>()
-            .join(" ")
+        std::iter::once(self.program.clone()).chain(quoted).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -85,11 +78,7 @@ pub struct Failed {
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} failed: {}. To repeat it: {}",
-            self.name, self.what, self.again
-        )
+        write!(f, "{} failed: {}. To repeat it: {}", self.name, self.what, self.again)
     }
 }
 
@@ -99,16 +88,10 @@ impl std::error::Error for Failed {}
 pub fn run(root: &Path, step: &Step) -> Result<Done, Failed> {
     tell(&format!("\n==> {}: {}", step.name, step.command_line()));
     let begun = Instant::now();
-    let failed = |what: String| Failed {
-        name: step.name,
-        what,
-        again: step.command_line(),
-    };
+    let failed = |what: String| Failed { name: step.name, what, again: step.command_line() };
     let mut command = command(root, step);
     let lines = if step.repeat.is_empty() {
-        let status = command
-            .status()
-            .map_err(|e| failed(format!("`{}`: {e}", step.program)))?;
+        let status = command.status().map_err(|e| failed(format!("`{}`: {e}", step.program)))?;
         if !status.success() {
             return Err(failed(format!("it ended with {status}")));
         }
@@ -122,16 +105,8 @@ pub fn run(root: &Path, step: &Step) -> Result<Done, Failed> {
         lines
     };
     let took = begun.elapsed();
-    tell(&format!(
-        "    {} took {:.1} s",
-        step.name,
-        took.as_secs_f64()
-    ));
-    Ok(Done {
-        name: step.name,
-        took,
-        lines,
-    })
+    tell(&format!("    {} took {:.1} s", step.name, took.as_secs_f64()));
+    Ok(Done { name: step.name, took, lines })
 }
 
 /// Whether a program can be started and answers `arguments` with success.
@@ -163,12 +138,7 @@ fn command(root: &Path, step: &Step) -> Command {
     // What cargo tells this program about itself is not meant for the cargo it starts.
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();
-        let about_us = [
-            "CARGO_PKG_",
-            "CARGO_MANIFEST_",
-            "CARGO_BIN_",
-            "CARGO_CRATE_",
-        ];
+        let about_us = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
         if about_us.iter().any(|prefix| name.starts_with(prefix)) || name == "CARGO_PRIMARY_PACKAGE"
         {
             command.env_remove(name.as_ref());
@@ -182,10 +152,7 @@ fn watched(
     command: &mut Command,
     repeat: &'static [&'static str],
 ) -> io::Result<(std::process::ExitStatus, Vec<String>)> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (send, receive) = mpsc::channel();
     if let Some(stdout) = child.stdout.take() {
         let send = send.clone();
@@ -238,10 +205,7 @@ mod tests {
         let step = Step::new("probe", "sh", &["-c", "exit 3"]);
         let failed = run(Path::new("."), &step).unwrap_err();
         let text = failed.to_string();
-        assert!(
-            text.starts_with("probe failed: it ended with exit status: 3."),
-            "{text}"
-        );
+        assert!(text.starts_with("probe failed: it ended with exit status: 3."), "{text}");
         assert!(text.ends_with("To repeat it: sh -c 'exit 3'"), "{text}");
     }
 

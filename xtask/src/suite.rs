@@ -19,10 +19,8 @@ pub enum Suite {
 
 /// The simulation of the rules.
 pub fn sim(arguments: &[String]) -> Step {
-    let mut step = Step::cargo(
-        "simulation",
-        &["test", "--locked", "-p", "aion-core", "--test", "sim", "--"],
-    );
+    let mut step =
+        Step::cargo("simulation", &["test", "--locked", "-p", "aion-core", "--test", "sim", "--"]);
     step.arguments.extend_from_slice(arguments);
     step
 }
@@ -39,16 +37,7 @@ pub fn bench(arguments: &[String]) -> Step {
 
 /// A program of testkit, as the product is built.
 fn binary(name: &'static str, binary: &str, arguments: &[String]) -> Step {
-    let fixed = [
-        "run",
-        "--release",
-        "--locked",
-        "-p",
-        "aion-testkit",
-        "--bin",
-        binary,
-        "--",
-    ];
+    let fixed = ["run", "--release", "--locked", "-p", "aion-testkit", "--bin", binary, "--"];
     let mut step = Step::cargo(name, &fixed);
     step.arguments.extend_from_slice(arguments);
     step
@@ -70,23 +59,12 @@ pub fn tidy(root: &Path) -> Result<Done, Failed> {
     if violations.is_empty() {
         let line = format!("tidy: {} files, no law is broken", tree.texts().count());
         steps::say(&line);
-        Ok(Done {
-            name: "tidy",
-            took: begun.elapsed(),
-            lines: vec![line],
-        })
+        Ok(Done { name: "tidy", took: begun.elapsed(), lines: vec![line] })
     } else {
         let count = violations.len();
-        let what = format!(
-            "{count} place{} break{} a law",
-            s(count),
-            if count == 1 { "s" } else { "" }
-        );
-        Err(Failed {
-            name: "tidy",
-            what,
-            again,
-        })
+        let what =
+            format!("{count} place{} break{} a law", s(count), if count == 1 { "s" } else { "" });
+        Err(Failed { name: "tidy", what, again })
     }
 }
 
@@ -103,40 +81,16 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
     };
     let mut done = Vec::new();
 
-    done.push(steps::run(
-        root,
-        &Step::cargo("format", &["fmt", "--all", "--check"]),
-    )?);
-    let clippy = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    done.push(steps::run(root, &Step::cargo("format", &["fmt", "--all", "--check"]))?);
+    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     done.push(steps::run(root, &Step::cargo("clippy", &clippy))?);
     steps::tell("\n==> tidy: cargo xtask tidy");
     done.push(tidy(root)?);
-    let nextest = [
-        "nextest",
-        "run",
-        "--workspace",
-        "--locked",
-        "--profile",
-        profile,
-    ];
-    done.push(steps::run(
-        root,
-        &Step::cargo("tests", &nextest).repeating(&["Summary ["]),
-    )?);
+    let nextest = ["nextest", "run", "--workspace", "--locked", "--profile", profile];
+    done.push(steps::run(root, &Step::cargo("tests", &nextest).repeating(&["Summary ["]))?);
     if whole {
         let doc = ["test", "--workspace", "--doc", "--locked"];
-        done.push(steps::run(
-            root,
-            &Step::cargo("doctests", &doc).repeating(&["test result:"]),
-        )?);
+        done.push(steps::run(root, &Step::cargo("doctests", &doc).repeating(&["test result:"]))?);
     }
     if steps::answers(root, "cargo", &["deny", "--version"]) {
         // Advisories need the network; the rest does not.
@@ -160,21 +114,13 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
 fn report(suite: &str, done: &[Done]) {
     steps::say(&format!("\n{suite} passed:"));
     for step in done {
-        steps::say(&format!(
-            "  {:<14} {:>7.1} s",
-            step.name,
-            step.took.as_secs_f64()
-        ));
+        steps::say(&format!("  {:<14} {:>7.1} s", step.name, step.took.as_secs_f64()));
         for line in &step.lines {
             steps::say(&format!("      {line}"));
         }
     }
     let total: Duration = done.iter().map(|step| step.took).sum();
-    steps::say(&format!(
-        "  {:<14} {:>7.1} s",
-        "in all",
-        total.as_secs_f64()
-    ));
+    steps::say(&format!("  {:<14} {:>7.1} s", "in all", total.as_secs_f64()));
 }
 
 /// Installs the test runner if it is missing, and says what else is.

@@ -27,12 +27,8 @@ pub struct ErrorDetail {
 impl ErrorBody {
     /// A failure without hint and document.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        let error = ErrorDetail {
-            code: code.into(),
-            message: message.into(),
-            hint: None,
-            doc: None,
-        };
+        let error =
+            ErrorDetail { code: code.into(), message: message.into(), hint: None, doc: None };
         Self { error }
     }
 

@@ -131,11 +131,7 @@ mod tests {
             &RunLine::Result {
                 status: RunStatus::NeedsInput,
                 team: "t1".to_owned(),
-                tasks: TaskCounts {
-                    completed: 2,
-                    in_progress: 1,
-                    pending: 0,
-                },
+                tasks: TaskCounts { completed: 2, in_progress: 1, pending: 0 },
                 cost_usd: Some(0.41),
                 branch: None,
                 duration_ms: 5_000,

@@ -4,14 +4,8 @@ use super::house::TESTKIT;
 use super::{CRATES, Law, Member, Tree, Violation};
 
 /// The crates that `core` may use at run time.
-const CORE_MAY_USE: [&str; 6] = [
-    "serde",
-    "serde_json",
-    "serde_json_canonicalizer",
-    "sha2",
-    "thiserror",
-    "unicode-security",
-];
+const CORE_MAY_USE: [&str; 6] =
+    ["serde", "serde_json", "serde_json_canonicalizer", "sha2", "thiserror", "unicode-security"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
@@ -127,11 +121,7 @@ mod tests {
         for (index, member) in CRATES.iter().enumerate() {
             for used in member.may_use {
                 let below = CRATES[..index].iter().any(|c| c.package == *used);
-                assert!(
-                    below,
-                    "{} uses {used}, which does not stand below it",
-                    member.package
-                );
+                assert!(below, "{} uses {used}, which does not stand below it", member.package);
             }
         }
     }

@@ -37,43 +37,30 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
             if is_root || source.path.starts_with(home) {
                 continue;
             }
-            found.extend(
-                source
-                    .lines_with(name)
-                    .filter(|line| !source.is_test(*line))
-                    .map(|line| {
-                        let instead = format!(
-                            "take the trait: only {ROOT} and tests name `{name}`, the concrete one"
-                        );
-                        Violation::new(Law::Composition, &source.path, line, instead)
-                    }),
-            );
+            found.extend(source.lines_with(name).filter(|line| !source.is_test(*line)).map(
+                |line| {
+                    let instead = format!(
+                        "take the trait: only {ROOT} and tests name `{name}`, the concrete one"
+                    );
+                    Violation::new(Law::Composition, &source.path, line, instead)
+                },
+            ));
         }
-        if TRANSLATORS
-            .iter()
-            .any(|directory| source.path.starts_with(directory))
-        {
+        if TRANSLATORS.iter().any(|directory| source.path.starts_with(directory)) {
             for call in DECIDES {
-                found.extend(
-                    source
-                        .lines_with(call)
-                        .filter(|line| !source.is_test(*line))
-                        .map(|line| {
-                            let instead = "server and cli only translate: submit a command to the \
+                found.extend(source.lines_with(call).filter(|line| !source.is_test(*line)).map(
+                    |line| {
+                        let instead = "server and cli only translate: submit a command to the \
                                        team's handle";
-                            Violation::new(Law::NobodyDecides, &source.path, line, instead)
-                        }),
-                );
+                        Violation::new(Law::NobodyDecides, &source.path, line, instead)
+                    },
+                ));
             }
         }
         if source.path != KEYWORD_HOME {
             for literal in &source.literals {
                 let keyword = KEYWORDS.iter().any(|word| literal.text.starts_with(word));
-                let line = source
-                    .code
-                    .lines()
-                    .nth(literal.line - 1)
-                    .unwrap_or_default();
+                let line = source.code.lines().nth(literal.line - 1).unwrap_or_default();
                 let compared = COMPARISONS.iter().any(|c| line.contains(c));
                 if keyword && compared && !source.is_test(literal.line) {
                     found.push(Violation::new(

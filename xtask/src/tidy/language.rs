@@ -12,92 +12,27 @@ struct Speaker {
 
 const SQL: &[&str] = &["crates/store/"];
 const HTTP_SERVED: &[&str] = &["crates/server/", "crates/testkit/"];
-const HTTP: &[&str] = &[
-    "crates/server/",
-    "crates/agent/",
-    "crates/cli/",
-    "crates/testkit/",
-];
+const HTTP: &[&str] = &["crates/server/", "crates/agent/", "crates/cli/", "crates/testkit/"];
 const HTTP_CALLED: &[&str] = &["crates/agent/", "crates/cli/", "crates/testkit/"];
 const MCP: &[&str] = &["crates/server/src/mcp", "crates/agent/src/mcp"];
 const ACP: &[&str] = &["crates/backends/src/acp"];
 
 const SPEAKERS: [Speaker; 15] = [
-    Speaker {
-        package: "rusqlite",
-        places: SQL,
-        language: "SQL",
-    },
-    Speaker {
-        package: "libsqlite3-sys",
-        places: SQL,
-        language: "SQL",
-    },
-    Speaker {
-        package: "sqlx",
-        places: SQL,
-        language: "SQL",
-    },
-    Speaker {
-        package: "tokio-postgres",
-        places: SQL,
-        language: "SQL",
-    },
-    Speaker {
-        package: "axum",
-        places: HTTP_SERVED,
-        language: "HTTP",
-    },
-    Speaker {
-        package: "tower-http",
-        places: HTTP_SERVED,
-        language: "HTTP",
-    },
-    Speaker {
-        package: "utoipa",
-        places: HTTP_SERVED,
-        language: "HTTP",
-    },
-    Speaker {
-        package: "hyper",
-        places: HTTP,
-        language: "HTTP",
-    },
-    Speaker {
-        package: "hyper-util",
-        places: HTTP,
-        language: "HTTP",
-    },
-    Speaker {
-        package: "tokio-tungstenite",
-        places: HTTP,
-        language: "HTTP",
-    },
-    Speaker {
-        package: "reqwest",
-        places: HTTP_CALLED,
-        language: "HTTP",
-    },
-    Speaker {
-        package: "genai",
-        places: &["crates/agent/"],
-        language: "a model provider",
-    },
-    Speaker {
-        package: "rmcp",
-        places: MCP,
-        language: "MCP",
-    },
-    Speaker {
-        package: "agent-client-protocol",
-        places: ACP,
-        language: "ACP",
-    },
-    Speaker {
-        package: "agent-client-protocol-schema",
-        places: ACP,
-        language: "ACP",
-    },
+    Speaker { package: "rusqlite", places: SQL, language: "SQL" },
+    Speaker { package: "libsqlite3-sys", places: SQL, language: "SQL" },
+    Speaker { package: "sqlx", places: SQL, language: "SQL" },
+    Speaker { package: "tokio-postgres", places: SQL, language: "SQL" },
+    Speaker { package: "axum", places: HTTP_SERVED, language: "HTTP" },
+    Speaker { package: "tower-http", places: HTTP_SERVED, language: "HTTP" },
+    Speaker { package: "utoipa", places: HTTP_SERVED, language: "HTTP" },
+    Speaker { package: "hyper", places: HTTP, language: "HTTP" },
+    Speaker { package: "hyper-util", places: HTTP, language: "HTTP" },
+    Speaker { package: "tokio-tungstenite", places: HTTP, language: "HTTP" },
+    Speaker { package: "reqwest", places: HTTP_CALLED, language: "HTTP" },
+    Speaker { package: "genai", places: &["crates/agent/"], language: "a model provider" },
+    Speaker { package: "rmcp", places: MCP, language: "MCP" },
+    Speaker { package: "agent-client-protocol", places: ACP, language: "ACP" },
+    Speaker { package: "agent-client-protocol-schema", places: ACP, language: "ACP" },
 ];
 
 /// Beginnings of SQL statements, as they stand in string literals.
@@ -141,10 +76,7 @@ fn check_manifests(tree: &Tree, found: &mut Vec<Violation>) {
                 continue;
             };
             let directory = format!("{}/", member.directory);
-            let home = speaker
-                .places
-                .iter()
-                .any(|place| place.starts_with(&directory));
+            let home = speaker.places.iter().any(|place| place.starts_with(&directory));
             if !home && kind != Kind::Dev {
                 found.push(broken(
                     &path,
@@ -189,12 +121,7 @@ fn check_words(source: &Source, found: &mut Vec<Violation>) {
         }
         let places = &["crates/backends/src/pane"];
         if PANES.contains(&text) && !lies_in(source, places) {
-            found.push(broken(
-                &source.path,
-                literal.line,
-                "tmux and iTerm2",
-                places,
-            ));
+            found.push(broken(&source.path, literal.line, "tmux and iTerm2", places));
         }
     }
 }
@@ -204,9 +131,6 @@ fn lies_in(source: &Source, places: &[&str]) -> bool {
 }
 
 fn broken(path: &str, line: usize, language: &str, places: &[&str]) -> Violation {
-    let instead = format!(
-        "only {} may speak {language}: translate there",
-        places.join(", ")
-    );
+    let instead = format!("only {} may speak {language}: translate there", places.join(", "));
     Violation::new(Law::OneTranslator, path, line, instead)
 }

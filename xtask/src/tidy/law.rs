@@ -125,25 +125,13 @@ pub struct Violation {
 impl Violation {
     /// A law broken at a place.
     pub fn new(law: Law, path: &str, line: usize, instead: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            law,
-            instead: instead.into(),
-        }
+        Self { path: path.to_owned(), line, law, instead: instead.into() }
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{}: {}: {}",
-            self.path,
-            self.line,
-            self.law.name(),
-            self.instead
-        )
+        write!(f, "{}:{}: {}: {}", self.path, self.line, self.law.name(), self.instead)
     }
 }
 

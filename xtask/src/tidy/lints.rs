@@ -21,30 +21,16 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     let require = |found: &mut Vec<_>, law, group, lint, levels: &[&str]| {
         if !level(tree, group, lint).is_some_and(|level| levels.contains(&level)) {
-            let instead = format!(
-                "[workspace.lints.{group}] has to set {lint} = \"{}\"",
-                levels[0]
-            );
+            let instead =
+                format!("[workspace.lints.{group}] has to set {lint} = \"{}\"", levels[0]);
             found.push(Violation::new(law, ROOT, tree.line_of(ROOT, lint), instead));
         }
     };
     for (group, lint, levels) in REQUIRED {
         require(&mut found, Law::Lints, group, lint, levels);
     }
-    require(
-        &mut found,
-        Law::ForbidUnsafe,
-        "rust",
-        "unsafe_code",
-        &["forbid"],
-    );
-    require(
-        &mut found,
-        Law::LockAcrossAwait,
-        "clippy",
-        "await_holding_lock",
-        &["deny"],
-    );
+    require(&mut found, Law::ForbidUnsafe, "rust", "unsafe_code", &["forbid"]);
+    require(&mut found, Law::LockAcrossAwait, "clippy", "await_holding_lock", &["deny"]);
 
     for member in &CRATES {
         let path = member.manifest();
@@ -65,11 +51,6 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
 
 /// A lint's level in the workspace's table.
 fn level<'a>(tree: &'a Tree, group: &str, lint: &str) -> Option<&'a str> {
-    let value = tree
-        .manifest(ROOT)?
-        .get("workspace")?
-        .get("lints")?
-        .get(group)?
-        .get(lint)?;
+    let value = tree.manifest(ROOT)?.get("workspace")?.get("lints")?.get(group)?.get(lint)?;
     value.as_str().or_else(|| value.get("level")?.as_str())
 }

@@ -7,65 +7,29 @@ const LINTS: &str = "crates/core/clippy.toml";
 
 /// Words of the world, each with the way to do without.
 const WORDS: [(&str, &str); 31] = [
-    (
-        "async",
-        "core never waits: return events, and let runtime do the waiting",
-    ),
-    (
-        ".await",
-        "core never waits: return events, and let runtime do the waiting",
-    ),
-    (
-        "Future",
-        "core never waits: return events, and let runtime do the waiting",
-    ),
+    ("async", "core never waits: return events, and let runtime do the waiting"),
+    (".await", "core never waits: return events, and let runtime do the waiting"),
+    ("Future", "core never waits: return events, and let runtime do the waiting"),
     ("Mutex", "core shares nothing: take `&self` or `&mut self`"),
     ("RwLock", "core shares nothing: take `&self` or `&mut self`"),
-    (
-        "RefCell",
-        "core shares nothing: take `&self` or `&mut self`",
-    ),
-    (
-        "OnceLock",
-        "core has no statics: take the value as an argument",
-    ),
-    (
-        "LazyLock",
-        "core has no statics: take the value as an argument",
-    ),
-    (
-        "thread_local",
-        "core has no statics: take the value as an argument",
-    ),
-    (
-        "static mut",
-        "core has no statics: take the value as an argument",
-    ),
+    ("RefCell", "core shares nothing: take `&self` or `&mut self`"),
+    ("OnceLock", "core has no statics: take the value as an argument"),
+    ("LazyLock", "core has no statics: take the value as an argument"),
+    ("thread_local", "core has no statics: take the value as an argument"),
+    ("static mut", "core has no statics: take the value as an argument"),
     ("std::fs", "core does no I/O: return an effect"),
     ("std::io", "core does no I/O: return an effect"),
     ("std::net", "core does no I/O: return an effect"),
     ("std::process", "core does no I/O: return an effect"),
     ("std::thread", "core spawns nothing: return an effect"),
-    (
-        "std::env",
-        "core reads no environment: take the value as an argument",
-    ),
+    ("std::env", "core reads no environment: take the value as an argument"),
     ("tokio", "core spawns nothing: return an effect"),
     ("Instant", "core reads no clock: take `now` as an argument"),
-    (
-        "SystemTime",
-        "core reads no clock: take `now` as an argument",
-    ),
+    ("SystemTime", "core reads no clock: take `now` as an argument"),
     ("HashMap", "core's maps are ordered: use `BTreeMap`"),
     ("HashSet", "core's sets are ordered: use `BTreeSet`"),
-    (
-        "rand",
-        "core draws nothing: what is random enters in a command",
-    ),
-    (
-        "getrandom",
-        "core draws nothing: what is random enters in a command",
-    ),
+    ("rand", "core draws nothing: what is random enters in a command"),
+    ("getrandom", "core draws nothing: what is random enters in a command"),
     ("println!", "core logs nothing: return an event"),
     ("eprintln!", "core logs nothing: return an event"),
     ("print!", "core logs nothing: return an event"),

@@ -28,13 +28,7 @@ impl Source {
     pub fn scan(path: &str, text: &str) -> Self {
         let (code, literals) = Scanner::new(text).run();
         let test_lines = test_lines(path, &code);
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-            code,
-            literals,
-            test_lines,
-        }
+        Self { path: path.to_owned(), text: text.to_owned(), code, literals, test_lines }
     }
 
     /// Whether a line, from 1, belongs to a test.
@@ -44,17 +38,12 @@ impl Source {
 
     /// The lines of code, numbered from 1.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.code
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
+        self.code.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
     /// The lines whose code holds `word` as a whole word. A word may hold `::`, `.`, `(`, `!`.
     pub fn lines_with<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-        self.lines()
-            .filter(move |(_, line)| holds_word(line, word))
-            .map(|(number, _)| number)
+        self.lines().filter(move |(_, line)| holds_word(line, word)).map(|(number, _)| number)
     }
 
     /// The line on which the byte `offset` of the code lies.
@@ -105,10 +94,7 @@ fn test_lines(path: &str, code: &str) -> Vec<bool> {
     }
     for (at, _) in code.match_indices("cfg(test)") {
         let rest = &code[at..];
-        let Some(open) = rest
-            .find(['{', ';'])
-            .filter(|i| rest.as_bytes()[*i] == b'{')
-        else {
+        let Some(open) = rest.find(['{', ';']).filter(|i| rest.as_bytes()[*i] == b'{') else {
             continue;
         };
         let end = closing(code, at + open).unwrap_or(code.len());
@@ -133,13 +119,7 @@ struct Scanner {
 impl Scanner {
     fn new(text: &str) -> Self {
         let code = String::with_capacity(text.len());
-        Self {
-            chars: text.chars().collect(),
-            at: 0,
-            line: 1,
-            code,
-            literals: Vec::new(),
-        }
+        Self { chars: text.chars().collect(), at: 0, line: 1, code, literals: Vec::new() }
     }
 
     fn run(mut self) -> (String, Vec<Literal>) {
@@ -297,20 +277,12 @@ mod tests {
 
     #[test]
     fn comments_are_blank() {
-        check(
-            "a // b\nc /* d /* e */ f */ g",
-            "a     \nc                   g",
-            &[],
-        );
+        check("a // b\nc /* d /* e */ f */ g", "a     \nc                   g", &[]);
     }
 
     #[test]
     fn strings_are_blank_and_collected() {
-        check(
-            r#"f("a\"b", r"c\")"#,
-            r#"f("    ", r"  ")"#,
-            &[r#"a\"b"#, r"c\"],
-        );
+        check(r#"f("a\"b", r"c\")"#, r#"f("    ", r"  ")"#, &[r#"a\"b"#, r"c\"]);
         check("x(r#\"a\"b\"#)", "x(r#\"   \"#)", &["a\"b"]);
         check("b\"x\" br\"y\" bar", "b\" \" br\" \" bar", &["x", "y"]);
     }

@@ -14,11 +14,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         let instead = "the loop of a team lives here: correct SESSION in xtask/src/tidy/session.rs";
         found.push(Violation::new(Law::StaleList, SESSION, 1, instead));
     }
-    for source in tree
-        .sources()
-        .iter()
-        .filter(|s| !s.path.starts_with("xtask/"))
-    {
+    for source in tree.sources().iter().filter(|s| !s.path.starts_with("xtask/")) {
         check_async_locks(source, &mut found);
     }
     found
@@ -46,12 +42,7 @@ fn check_session(source: &Source, found: &mut Vec<Violation>) {
         if source.code[end..].trim_start().starts_with(".await") {
             let instead =
                 "a session never awaits a runner: use `try_send`; full means the runner failed";
-            found.push(Violation::new(
-                Law::Session,
-                &source.path,
-                source.line_at(at),
-                instead,
-            ));
+            found.push(Violation::new(Law::Session, &source.path, source.line_at(at), instead));
         }
     }
 }
@@ -60,18 +51,11 @@ fn check_session(source: &Source, found: &mut Vec<Violation>) {
 fn check_async_locks(source: &Source, found: &mut Vec<Violation>) {
     for (number, line) in source.lines() {
         let imports = line.contains("tokio::sync::") || line.contains("futures::lock");
-        let locks = ["Mutex", "RwLock"]
-            .iter()
-            .any(|l| super::scan::holds_word(line, l));
+        let locks = ["Mutex", "RwLock"].iter().any(|l| super::scan::holds_word(line, l));
         if imports && locks {
             let instead =
                 "no lock across an await: let one task own the state and send it messages";
-            found.push(Violation::new(
-                Law::LockAcrossAwait,
-                &source.path,
-                number,
-                instead,
-            ));
+            found.push(Violation::new(Law::LockAcrossAwait, &source.path, number, instead));
         }
     }
 }

@@ -8,16 +8,10 @@ use super::{CRATES, Law, Source, Tree, Violation};
 const LONGEST: usize = 600;
 
 /// Files that may be longer, each with its own limit and reason.
-const LONGER: [(&str, usize, &str); 1] = [(
-    "crates/core/src/command.rs",
-    900,
-    "one list of everything that may be asked and every refusal, with a sentence for each",
-)];
+const LONGER: &[(&str, usize, &str)] = &[];
 
 /// File and directory names that say nothing.
-const EMPTY_FILES: [&str; 7] = [
-    "utils", "util", "helpers", "helper", "manager", "misc", "common",
-];
+const EMPTY_FILES: [&str; 7] = ["utils", "util", "helpers", "helper", "manager", "misc", "common"];
 /// Ends of type names that say nothing.
 const EMPTY_ENDS: [&str; 6] = ["Manager", "Helper", "Helpers", "Util", "Utils", "Impl"];
 /// What introduces a type's name.
@@ -31,9 +25,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         check_names(source, &mut found);
     }
     for (path, _, _) in LONGER {
-        let needed = tree
-            .text(path)
-            .is_some_and(|text| text.lines().count() > LONGEST);
+        let needed = tree.text(path).is_some_and(|text| text.lines().count() > LONGEST);
         if !needed {
             let instead =
                 "needs no exception any more: take it out of LONGER in xtask/src/tidy/shape.rs";
@@ -50,10 +42,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
 }
 
 fn check_length(source: &Source, found: &mut Vec<Violation>) {
-    let most = LONGER
-        .iter()
-        .find(|(path, _, _)| *path == source.path)
-        .map_or(LONGEST, |l| l.1);
+    let most = LONGER.iter().find(|(path, _, _)| *path == source.path).map_or(LONGEST, |l| l.1);
     let length = source.text.lines().count();
     if length > most && source.path.contains("src/") {
         let instead = format!("{length} lines, {most} are allowed: split it by noun");
@@ -77,10 +66,7 @@ fn check_opening(source: &Source, found: &mut Vec<Violation>) {
 }
 
 fn check_names(source: &Source, found: &mut Vec<Violation>) {
-    let stems = source
-        .path
-        .split('/')
-        .map(|part| part.trim_end_matches(".rs"));
+    let stems = source.path.split('/').map(|part| part.trim_end_matches(".rs"));
     if stems.into_iter().any(|stem| EMPTY_FILES.contains(&stem)) {
         let instead = "name the file for the noun that it holds";
         found.push(Violation::new(Law::Names, &source.path, 1, instead));
@@ -124,18 +110,12 @@ fn check_crate_doc(tree: &Tree, member: &super::Member, found: &mut Vec<Violatio
 }
 
 /// Beginnings of paths that only one machine has. In two parts, so that this file has none.
-const MACHINE: [(&str, &str); 4] = [
-    ("/wo", "rk/"),
-    ("/ro", "ot/"),
-    ("/ho", "me/"),
-    ("/Use", "rs/"),
-];
+const MACHINE: [(&str, &str); 4] =
+    [("/wo", "rk/"), ("/ro", "ot/"), ("/ho", "me/"), ("/Use", "rs/")];
 
 fn check_paths(path: &str, text: &str, found: &mut Vec<Violation>) {
     // Examples in documents may show somebody's home.
-    let is_document = Path::new(path)
-        .extension()
-        .is_some_and(|ending| ending == "md");
+    let is_document = Path::new(path).extension().is_some_and(|ending| ending == "md");
     for (index, line) in text.lines().enumerate() {
         for (begin, end) in MACHINE {
             let place = format!("{begin}{end}");

@@ -9,9 +9,7 @@ use super::Source;
 /// Directories that are no part of the product's text.
 const SKIPPED: [&str; 4] = ["target", ".git", "node_modules", "dist"];
 /// Endings of files that are read.
-const READ: [&str; 9] = [
-    "rs", "toml", "md", "lock", "yml", "yaml", "sh", "json", "txt",
-];
+const READ: [&str; 9] = ["rs", "toml", "md", "lock", "yml", "yaml", "sh", "json", "txt"];
 /// Larger files are data, not text that somebody wrote.
 const LARGEST: u64 = 1 << 20;
 
@@ -35,18 +33,12 @@ impl Tree {
     pub fn of(texts: BTreeMap<String, String>) -> Self {
         let with_ending =
             |ending: &'static str| texts.iter().filter(move |(path, _)| path.ends_with(ending));
-        let sources = with_ending(".rs")
-            .map(|(path, text)| Source::scan(path, text))
-            .collect();
+        let sources = with_ending(".rs").map(|(path, text)| Source::scan(path, text)).collect();
         // A manifest that is not TOML stops cargo before it reaches this check.
         let manifests = with_ending("Cargo.toml")
             .filter_map(|(path, text)| Some((path.clone(), text.parse().ok()?)))
             .collect();
-        Self {
-            texts,
-            sources,
-            manifests,
-        }
+        Self { texts, sources, manifests }
     }
 
     /// A file's text.
@@ -56,9 +48,7 @@ impl Tree {
 
     /// All files with their texts.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.texts
-            .iter()
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+        self.texts.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// All Rust files.
@@ -68,9 +58,7 @@ impl Tree {
 
     /// The Rust files below a directory.
     pub fn sources_in<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = &'a Source> {
-        self.sources
-            .iter()
-            .filter(move |source| source.path.starts_with(directory))
+        self.sources.iter().filter(move |source| source.path.starts_with(directory))
     }
 
     /// A parsed `Cargo.toml`.
@@ -80,9 +68,7 @@ impl Tree {
 
     /// All parsed `Cargo.toml` files.
     pub fn manifests(&self) -> impl Iterator<Item = (&str, &toml::Table)> {
-        self.manifests
-            .iter()
-            .map(|(path, table)| (path.as_str(), table))
+        self.manifests.iter().map(|(path, table)| (path.as_str(), table))
     }
 
     /// The line of a file that holds `needle`, or 1.
@@ -103,11 +89,7 @@ fn read_directory(
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        let path = if prefix.is_empty() {
-            name.clone()
-        } else {
-            format!("{prefix}/{name}")
-        };
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
         let kind = entry.file_type()?;
         if kind.is_dir() {
             if !SKIPPED.contains(&name.as_str()) {
@@ -126,7 +108,5 @@ fn read_directory(
 fn is_text(path: &str, name: &str) -> bool {
     name == ".gitignore"
         || path == ".ci/run"
-        || name
-            .rsplit_once('.')
-            .is_some_and(|(_, ending)| READ.contains(&ending))
+        || name.rsplit_once('.').is_some_and(|(_, ending)| READ.contains(&ending))
 }

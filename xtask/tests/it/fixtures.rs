@@ -17,10 +17,8 @@ fn a_sound_house_keeps_every_law() {
 #[test]
 fn every_fixture_is_refused_for_its_one_fault() {
     for (law, place, tree) in fixtures() {
-        let found: Vec<_> = check(&tree)
-            .into_iter()
-            .map(|v| (v.law, format!("{}:{}", v.path, v.line)))
-            .collect();
+        let found: Vec<_> =
+            check(&tree).into_iter().map(|v| (v.law, format!("{}:{}", v.path, v.line))).collect();
         assert_eq!(found, [(law, place.to_owned())]);
     }
 }
@@ -33,10 +31,7 @@ fn every_law_has_a_fixture() {
 
 #[test]
 fn a_violation_says_where_which_and_what_to_do() {
-    let tree = with(
-        "crates/core/src/clock.rs",
-        "//! Time.\nfn a(now: Instant) {}\n",
-    );
+    let tree = with("crates/core/src/clock.rs", "//! Time.\nfn a(now: Instant) {}\n");
     let lines: Vec<_> = check(&tree).iter().map(ToString::to_string).collect();
     assert_eq!(
         lines,
@@ -71,18 +66,12 @@ fn arrows() -> Vec<Fixture> {
         (
             Arrows,
             "crates/store/Cargo.toml:7",
-            with(
-                store,
-                &manifest("aion-store", &["aion-core", "aion-runtime"], "", &[]),
-            ),
+            with(store, &manifest("aion-store", &["aion-core", "aion-runtime"], "", &[])),
         ),
         (
             Arrows,
             "crates/store/Cargo.toml:7",
-            with(
-                store,
-                &manifest("aion-store", &["aion-core", "aion-testkit"], "", &[]),
-            ),
+            with(store, &manifest("aion-store", &["aion-core", "aion-testkit"], "", &[])),
         ),
         (
             Arrows,
@@ -109,18 +98,12 @@ fn arrows() -> Vec<Fixture> {
         (
             Arrows,
             "xtask/Cargo.toml:6",
-            with(
-                "xtask/Cargo.toml",
-                &manifest("xtask", &["aion-core"], "", &[]),
-            ),
+            with("xtask/Cargo.toml", &manifest("xtask", &["aion-core"], "", &[])),
         ),
         (
             Arrows,
             "crates/extra/Cargo.toml:1",
-            with(
-                "crates/extra/Cargo.toml",
-                &manifest("aion-extra", &[], "", &[]),
-            ),
+            with("crates/extra/Cargo.toml", &manifest("aion-extra", &[], "", &[])),
         ),
         (
             CoreManifest,
@@ -140,11 +123,7 @@ fn arrows() -> Vec<Fixture> {
                 "proptest = \"1\"\n[target.'cfg(unix)'.dependencies]\nnix = \"0.31\"\n",
             ),
         ),
-        (
-            StaleList,
-            "crates/ui/Cargo.toml:1",
-            without("crates/ui/Cargo.toml"),
-        ),
+        (StaleList, "crates/ui/Cargo.toml:1", without("crates/ui/Cargo.toml")),
     ]
 }
 
@@ -182,11 +161,7 @@ fn purity() -> Vec<Fixture> {
         .iter()
         .map(|word| {
             let text = format!("//! A rule.\n\n{word}\n");
-            (
-                Law::CorePurity,
-                "crates/core/src/rule.rs:3",
-                with("crates/core/src/rule.rs", &text),
-            )
+            (Law::CorePurity, "crates/core/src/rule.rs:3", with("crates/core/src/rule.rs", &text))
         })
         .collect();
     all.push((
@@ -203,11 +178,7 @@ fn purity() -> Vec<Fixture> {
 
 fn languages() -> Vec<Fixture> {
     let one = |place, path, line: &str| {
-        (
-            Law::OneTranslator,
-            place,
-            with(path, &format!("//! A file.\n{line}\n")),
-        )
+        (Law::OneTranslator, place, with(path, &format!("//! A file.\n{line}\n")))
     };
     vec![
         one(
@@ -220,51 +191,19 @@ fn languages() -> Vec<Fixture> {
             "crates/cli/src/a.rs",
             "const A: &str = r\"\nUPDATE teams SET name = 1\";",
         ),
-        one(
-            "crates/cli/src/a.rs:2",
-            "crates/cli/src/a.rs",
-            "use rusqlite::Connection;",
-        ),
-        one(
-            "crates/runtime/src/a.rs:2",
-            "crates/runtime/src/a.rs",
-            "use axum::Router;",
-        ),
-        one(
-            "crates/agent/src/a.rs:2",
-            "crates/agent/src/a.rs",
-            "use axum::Router;",
-        ),
-        one(
-            "crates/runtime/src/a.rs:2",
-            "crates/runtime/src/a.rs",
-            "use reqwest::Client;",
-        ),
-        one(
-            "crates/runtime/src/a.rs:2",
-            "crates/runtime/src/a.rs",
-            "use hyper::Request;",
-        ),
-        one(
-            "crates/server/src/http.rs:2",
-            "crates/server/src/http.rs",
-            "use rmcp::Service;",
-        ),
+        one("crates/cli/src/a.rs:2", "crates/cli/src/a.rs", "use rusqlite::Connection;"),
+        one("crates/runtime/src/a.rs:2", "crates/runtime/src/a.rs", "use axum::Router;"),
+        one("crates/agent/src/a.rs:2", "crates/agent/src/a.rs", "use axum::Router;"),
+        one("crates/runtime/src/a.rs:2", "crates/runtime/src/a.rs", "use reqwest::Client;"),
+        one("crates/runtime/src/a.rs:2", "crates/runtime/src/a.rs", "use hyper::Request;"),
+        one("crates/server/src/http.rs:2", "crates/server/src/http.rs", "use rmcp::Service;"),
         one(
             "crates/backends/src/a.rs:2",
             "crates/backends/src/a.rs",
             "use agent_client_protocol::Agent;",
         ),
-        one(
-            "crates/cli/src/a.rs:2",
-            "crates/cli/src/a.rs",
-            "const A: &str = \".claude/teams\";",
-        ),
-        one(
-            "crates/cli/src/a.rs:2",
-            "crates/cli/src/a.rs",
-            "fn a() { Command::new(\"tmux\"); }",
-        ),
+        one("crates/cli/src/a.rs:2", "crates/cli/src/a.rs", "const A: &str = \".claude/teams\";"),
+        one("crates/cli/src/a.rs:2", "crates/cli/src/a.rs", "fn a() { Command::new(\"tmux\"); }"),
         (
             Law::OneTranslator,
             "crates/runtime/Cargo.toml:6",
@@ -288,34 +227,22 @@ fn composition() -> Vec<Fixture> {
         (
             Law::Composition,
             "crates/cli/src/run.rs:3",
-            with(
-                "crates/cli/src/run.rs",
-                "//! A file.\n\nfn a() { InProcessBackend::new(); }\n",
-            ),
+            with("crates/cli/src/run.rs", "//! A file.\n\nfn a() { InProcessBackend::new(); }\n"),
         ),
         (
             Law::NobodyDecides,
             "crates/server/src/a.rs:2",
-            with(
-                server,
-                "//! A file.\nfn a() { team.decide(now, caller, command); }\n",
-            ),
+            with(server, "//! A file.\nfn a() { team.decide(now, caller, command); }\n"),
         ),
         (
             Law::NobodyDecides,
             "crates/cli/src/a.rs:2",
-            with(
-                "crates/cli/src/a.rs",
-                "//! A file.\nfn a() { Team::handle(team, command); }\n",
-            ),
+            with("crates/cli/src/a.rs", "//! A file.\nfn a() { Team::handle(team, command); }\n"),
         ),
         (
             Law::ProtocolInProse,
             "crates/runtime/src/a.rs:3",
-            with(
-                runtime,
-                "//! A file.\nfn a() {\n    if text == \"shutdown_approved\" {}\n}\n",
-            ),
+            with(runtime, "//! A file.\nfn a() {\n    if text == \"shutdown_approved\" {}\n}\n"),
         ),
         (
             Law::ProtocolInProse,
@@ -333,11 +260,7 @@ fn state() -> Vec<Fixture> {
         (
             Law::PrivateState,
             "crates/core/src/agent.rs:4",
-            edited(
-                "crates/core/src/agent.rs",
-                "    state: u8",
-                "    pub state: u8",
-            ),
+            edited("crates/core/src/agent.rs", "    state: u8", "    pub state: u8"),
         ),
         (
             Law::PrivateState,
@@ -357,16 +280,8 @@ fn sessions() -> Vec<Fixture> {
     let session = |line: &str| edited(path, "    wait().await;", line);
     let async_lock = "//! A file.\nuse tokio::sync::{Mutex, mpsc};\n";
     vec![
-        (
-            Law::Session,
-            "crates/runtime/src/session.rs:4",
-            session("    let a: Mutex<u8>;"),
-        ),
-        (
-            Law::Session,
-            "crates/runtime/src/session.rs:4",
-            session("    runner.send(a(1)).await;"),
-        ),
+        (Law::Session, "crates/runtime/src/session.rs:4", session("    let a: Mutex<u8>;")),
+        (Law::Session, "crates/runtime/src/session.rs:4", session("    runner.send(a(1)).await;")),
         (
             Law::Session,
             "crates/runtime/src/session.rs:4",
@@ -375,10 +290,7 @@ fn sessions() -> Vec<Fixture> {
         (
             Law::Session,
             "crates/runtime/src/session.rs:400",
-            with(
-                path,
-                &format!("//! The loop.\n{}", "// One more.\n".repeat(399)),
-            ),
+            with(path, &format!("//! The loop.\n{}", "// One more.\n".repeat(399))),
         ),
         (Law::StaleList, "crates/runtime/src/session.rs:1", {
             let mut files = sound();
@@ -394,11 +306,7 @@ fn sessions() -> Vec<Fixture> {
         (
             Law::LockAcrossAwait,
             "Cargo.toml:16",
-            edited(
-                "Cargo.toml",
-                "await_holding_lock = \"deny\"",
-                "await_holding_lock = \"warn\"",
-            ),
+            edited("Cargo.toml", "await_holding_lock = \"deny\"", "await_holding_lock = \"warn\""),
         ),
     ]
 }
@@ -406,26 +314,14 @@ fn sessions() -> Vec<Fixture> {
 fn lints() -> Vec<Fixture> {
     let root = "Cargo.toml";
     vec![
-        (
-            Law::ForbidUnsafe,
-            "Cargo.toml:5",
-            edited(root, "\"forbid\"", "\"deny\""),
-        ),
+        (Law::ForbidUnsafe, "Cargo.toml:5", edited(root, "\"forbid\"", "\"deny\"")),
         (
             Law::ForbidUnsafe,
             "crates/api/Cargo.toml:1",
             with("crates/api/Cargo.toml", "[package]\nname = \"aion-api\"\n"),
         ),
-        (
-            Law::Lints,
-            "Cargo.toml:1",
-            edited(root, "unwrap_used = \"warn\"\n", ""),
-        ),
-        (
-            Law::Lints,
-            "Cargo.toml:9",
-            edited(root, "level = \"warn\"", "level = \"allow\""),
-        ),
+        (Law::Lints, "Cargo.toml:1", edited(root, "unwrap_used = \"warn\"\n", "")),
+        (Law::Lints, "Cargo.toml:9", edited(root, "level = \"warn\"", "level = \"allow\"")),
     ]
 }
 
@@ -434,78 +330,34 @@ fn shape() -> Vec<Fixture> {
     let named = |path: &'static str, line: &str| with(path, &format!("//! A file.\n{line}\n"));
     let runtime = "crates/runtime/src/a.rs";
     vec![
-        (
-            Law::FileSize,
-            "crates/runtime/src/a.rs:601",
-            with(runtime, &long(600)),
-        ),
-        (
-            Law::FileSize,
-            "crates/core/src/command.rs:901",
-            with("crates/core/src/command.rs", &long(900)),
-        ),
-        (
-            Law::StaleList,
-            "crates/core/src/command.rs:1",
-            with("crates/core/src/command.rs", &long(100)),
-        ),
+        (Law::FileSize, "crates/runtime/src/a.rs:601", with(runtime, &long(600))),
         (
             Law::CrateDoc,
             "crates/store/src/lib.rs:1",
             with("crates/store/src/lib.rs", "//! Keeps things.\n"),
         ),
-        (
-            Law::ModuleDoc,
-            "crates/runtime/src/a.rs:1",
-            with(runtime, "fn a() {}\n"),
-        ),
-        (
-            Law::Names,
-            "crates/runtime/src/utils.rs:1",
-            named("crates/runtime/src/utils.rs", ""),
-        ),
+        (Law::ModuleDoc, "crates/runtime/src/a.rs:1", with(runtime, "fn a() {}\n")),
+        (Law::Names, "crates/runtime/src/utils.rs:1", named("crates/runtime/src/utils.rs", "")),
         (
             Law::Names,
             "crates/runtime/src/helpers/a.rs:1",
             named("crates/runtime/src/helpers/a.rs", ""),
         ),
-        (
-            Law::Names,
-            "crates/runtime/src/a.rs:2",
-            named(runtime, "pub struct TeamManager;"),
-        ),
-        (
-            Law::Names,
-            "crates/runtime/src/a.rs:2",
-            named(runtime, "pub(crate) trait PathUtil {}"),
-        ),
-        (
-            Law::Names,
-            "crates/runtime/src/a.rs:2",
-            named(runtime, "enum StoreImpl {}"),
-        ),
+        (Law::Names, "crates/runtime/src/a.rs:2", named(runtime, "pub struct TeamManager;")),
+        (Law::Names, "crates/runtime/src/a.rs:2", named(runtime, "pub(crate) trait PathUtil {}")),
+        (Law::Names, "crates/runtime/src/a.rs:2", named(runtime, "enum StoreImpl {}")),
         (
             Law::MachinePath,
             "crates/runtime/src/a.rs:2",
-            named(
-                runtime,
-                concat!("const A: &str = \"/ho", "me/ann/project\";"),
-            ),
+            named(runtime, concat!("const A: &str = \"/ho", "me/ann/project\";")),
         ),
         (
             Law::MachinePath,
             "README.md:2",
-            with(
-                "README.md",
-                concat!("Read this.\nOpen /wo", "rk/project.\n"),
-            ),
+            with("README.md", concat!("Read this.\nOpen /wo", "rk/project.\n")),
         ),
         (Law::Lockfile, "Cargo.lock:1", without("Cargo.lock")),
-        (
-            Law::Lockfile,
-            "Cargo.lock:1",
-            with(".gitignore", "/target\nCargo.lock\n"),
-        ),
+        (Law::Lockfile, "Cargo.lock:1", with(".gitignore", "/target\nCargo.lock\n")),
     ]
 }
 
@@ -534,18 +386,12 @@ fn testing() -> Vec<Fixture> {
         (
             Law::Unfinished,
             "crates/runtime/src/a.rs:2",
-            with(
-                "crates/runtime/src/a.rs",
-                &file(concat!("fn a() { to", "do!() }")),
-            ),
+            with("crates/runtime/src/a.rs", &file(concat!("fn a() { to", "do!() }"))),
         ),
         (
             Law::Unfinished,
             "crates/runtime/src/a.rs:2",
-            with(
-                "crates/runtime/src/a.rs",
-                &file(concat!("fn a() { unimple", "mented!() }")),
-            ),
+            with("crates/runtime/src/a.rs", &file(concat!("fn a() { unimple", "mented!() }"))),
         ),
     ]
 }

@@ -14,19 +14,9 @@ pub(crate) fn sound() -> BTreeMap<String, String> {
     put("Cargo.lock", "version = 4\n");
     put(".gitignore", "/target\n");
     for member in &CRATES {
-        let lib = if member.package == "aion" {
-            "main.rs"
-        } else {
-            "lib.rs"
-        };
-        put(
-            &format!("{}/src/{lib}", member.directory),
-            &format!("//! {}.\n", member.doc),
-        );
-        put(
-            &member.manifest(),
-            &manifest(member.package, member.may_use, "", &[]),
-        );
+        let lib = if member.package == "aion" { "main.rs" } else { "lib.rs" };
+        put(&format!("{}/src/{lib}", member.directory), &format!("//! {}.\n", member.doc));
+        put(&member.manifest(), &manifest(member.package, member.may_use, "", &[]));
     }
     put(
         "crates/core/Cargo.toml",
@@ -35,30 +25,16 @@ pub(crate) fn sound() -> BTreeMap<String, String> {
     );
     put(
         "crates/runtime/Cargo.toml",
-        &manifest(
-            "aion-runtime",
-            &["aion-core", "aion-store"],
-            "",
-            &["aion-testkit"],
-        ),
+        &manifest("aion-runtime", &["aion-core", "aion-store"], "", &["aion-testkit"]),
     );
-    put(
-        "crates/core/clippy.toml",
-        include_str!("../../../crates/core/clippy.toml"),
-    );
-    put(
-        "crates/core/src/team.rs",
-        "//! A team.\npub struct Team {\n    pub(crate) id: u8,\n}\n",
-    );
+    put("crates/core/clippy.toml", include_str!("../../../crates/core/clippy.toml"));
+    put("crates/core/src/team.rs", "//! A team.\npub struct Team {\n    pub(crate) id: u8,\n}\n");
     put(
         "crates/core/src/agent.rs",
         "//! A member.\npub struct Agent {\n    /// Never `pub `.\n    state: u8,\n}\n\
          pub struct TokenBucket {\n    used: u64,\n}\n",
     );
-    put(
-        "crates/core/src/turn.rs",
-        "//! A turn.\npub struct Turn {\n    id: u8,\n}\n",
-    );
+    put("crates/core/src/turn.rs", "//! A turn.\npub struct Turn {\n    id: u8,\n}\n");
     put(
         "crates/core/src/mailbox.rs",
         "//! Mail.\npub struct Mailbox {\n    a: u8,\n}\npub struct Entry {\n    a: u8,\n}\n",
@@ -67,14 +43,7 @@ pub(crate) fn sound() -> BTreeMap<String, String> {
         "crates/core/src/task.rs",
         "//! Tasks.\npub struct Task {\n    a: u8,\n}\npub struct TaskBoard {\n    a: u8,\n}\n",
     );
-    put(
-        "crates/core/src/budget.rs",
-        "//! Money.\npub struct Budget {\n    a: u8,\n}\n",
-    );
-    put(
-        "crates/core/src/command.rs",
-        &format!("//! Commands.\n{}", "// One more.\n".repeat(650)),
-    );
+    put("crates/core/src/budget.rs", "//! Money.\npub struct Budget {\n    a: u8,\n}\n");
     put(
         "crates/core/src/shutdown.rs",
         "//! The one rule.\nfn a(body: &str) -> bool {\n    body == \"shutdown_approved\"\n}\n",
@@ -83,23 +52,14 @@ pub(crate) fn sound() -> BTreeMap<String, String> {
         "crates/store/src/sqlite.rs",
         "//! SQL.\npub struct SqliteStore;\nconst Q: &str = \"SELECT 1\";\n",
     );
-    put(
-        "crates/backends/src/in_process.rs",
-        "//! Here.\npub struct InProcessBackend;\n",
-    );
+    put("crates/backends/src/in_process.rs", "//! Here.\npub struct InProcessBackend;\n");
     put(
         "crates/runtime/src/session.rs",
         "//! The loop; never a lock, says this comment about a Mutex.\nasync fn a() {\n    \
          reply.send(1);\n    wait().await;\n}\n",
     );
-    put(
-        "crates/runtime/tests/it/main.rs",
-        "//! Tests.\nuse aion_store::MemoryStore;\n",
-    );
-    put(
-        "crates/cli/src/daemon.rs",
-        "//! Puts it together.\nuse aion_store::SqliteStore;\n",
-    );
+    put("crates/runtime/tests/it/main.rs", "//! Tests.\nuse aion_store::MemoryStore;\n");
+    put("crates/cli/src/daemon.rs", "//! Puts it together.\nuse aion_store::SqliteStore;\n");
     put("README.md", concat!("Open /ho", "me/you/project.\n"));
     files
 }
@@ -128,9 +88,7 @@ pub(crate) fn edited(path: &str, from: &str, to: &str) -> Tree {
 /// A crate's manifest.
 pub(crate) fn manifest(package: &str, uses: &[&str], foreign: &str, dev: &[&str]) -> String {
     let list = |names: &[&str]| {
-        names.iter().fold(String::new(), |list, name| {
-            list + name + ".workspace = true\n"
-        })
+        names.iter().fold(String::new(), |list, name| list + name + ".workspace = true\n")
     };
     format!(
         "[package]\nname = \"{package}\"\n[lints]\nworkspace = true\n[dependencies]\n{}{foreign}\

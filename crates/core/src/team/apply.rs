@@ -2,20 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::agent::{Agent, AgentState, Hold, MemberSpec, Role, TokenBucket};
+use crate::agent::{Agent, AgentState, MemberSpec, Role, TokenBucket};
 use crate::command::{KeyHash, Receipt};
-use crate::event::Event;
 use crate::id::{MessageId, RequestId, SlotId, TaskId, TurnId};
 use crate::mailbox::{Entry, Mailbox, Place};
 use crate::message::{Envelope, Sender};
-use crate::permission::GrantRule;
 use crate::request::{Decision, RequestKind, RequestState};
-use crate::shutdown::ShutdownStage;
-use crate::task::{Task, TaskStatus};
+use crate::task::Task;
 use crate::time::Timestamp;
 use crate::turn::{ToolCallState, ToolVerdict, Turn, TurnOutcome};
 
-use super::{DEPARTED_KEPT, OpenMessage, OpenRequest, Phase, Team, UsedKey};
+use super::{DEPARTED_KEPT, OpenMessage, Team, UsedKey};
 
 /// Colours given out by slot, in order.
 const COLORS: [&str; 8] =

@@ -1,23 +1,19 @@
 //! What each decision leads to, and who may make it: nobody decides his own request.
 
-use crate::agent::{AgentState, Hold, PermissionMode, RemovalReason, Role};
-use crate::budget::{Amount, Cap};
+use crate::agent::{AgentState, Hold, PermissionMode, RemovalReason};
+use crate::budget::Cap;
 use crate::command::Caller;
-use crate::consent::{BudgetRaise, TeamProposal};
 use crate::event::Event;
-use crate::id::{RequestId, SlotId, TeamId};
+use crate::id::{RequestId, SlotId};
 use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency};
 use crate::permission::{Grant, GrantRule, GrantScope};
-use crate::plan::PlanSubmission;
-use crate::question::Question;
 use crate::rejection::Rejection;
-use crate::request::{Decision, Request, RequestKind, RequestState, Withdrawal};
-use crate::shutdown::{ShutdownHandshake, ShutdownStage};
+use crate::request::{Decision, Request, RequestKind, RequestState};
+use crate::shutdown::ShutdownHandshake;
 
 use super::agents::{register, tell_lead};
 use super::decide::Draft;
-use super::tools::address_request;
-use super::{Authority, OpenRequest, Team};
+use super::{Authority, Team};
 
 impl Team {
     pub(super) fn decide_request(

@@ -1,21 +1,17 @@
 //! Applies events: the only place where a team's state changes; never refuses, never decides.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-use crate::agent::{Agent, AgentState, Hold, MemberSpec, Role, TokenBucket};
-use crate::command::{KeyHash, Receipt};
+use crate::agent::{AgentState, Hold, Role};
 use crate::event::Event;
-use crate::id::{MessageId, RequestId, SlotId, TaskId, TurnId};
-use crate::mailbox::{Entry, Mailbox, Place};
-use crate::message::{Envelope, Sender};
+use crate::id::SlotId;
+use crate::message::Sender;
 use crate::permission::GrantRule;
-use crate::request::{Decision, RequestKind, RequestState};
+use crate::request::{RequestKind, RequestState};
 use crate::shutdown::ShutdownStage;
 use crate::task::{Task, TaskStatus};
 use crate::time::Timestamp;
-use crate::turn::{ToolCallState, ToolVerdict, Turn, TurnOutcome};
+use crate::turn::ToolCallState;
 
-use super::{DEPARTED_KEPT, OpenMessage, OpenRequest, Phase, Team, UsedKey};
+use super::{OpenRequest, Phase, Team};
 
 impl Team {
     /// Applies one event that happened at `at`.

@@ -1,20 +1,18 @@
 //! Opening and deciding requests: one inbox, one decision, nobody decides his own.
 
-use crate::agent::{AgentState, Hold, PermissionMode, RemovalReason, Role};
-use crate::budget::{Amount, Cap};
+use crate::agent::{AgentState, RemovalReason, Role};
+use crate::budget::Amount;
 use crate::command::Caller;
 use crate::consent::{BudgetRaise, TeamProposal};
 use crate::event::Event;
 use crate::id::{RequestId, SlotId, TeamId};
 use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency};
-use crate::permission::{Grant, GrantRule, GrantScope};
 use crate::plan::PlanSubmission;
 use crate::question::Question;
 use crate::rejection::Rejection;
-use crate::request::{Decision, Request, RequestKind, RequestState, Withdrawal};
+use crate::request::{Decision, RequestKind, RequestState, Withdrawal};
 use crate::shutdown::{ShutdownHandshake, ShutdownStage};
 
-use super::agents::{register, tell_lead};
 use super::decide::Draft;
 use super::tools::address_request;
 use super::{Authority, OpenRequest, Team};
@@ -282,7 +280,7 @@ impl Team {
     }
 
     /// A request that still waits.
-    fn open_request(&self, id: RequestId) -> Result<&OpenRequest, Rejection> {
+    pub(super) fn open_request(&self, id: RequestId) -> Result<&OpenRequest, Rejection> {
         match self.requests.get(&id) {
             Some(open) if matches!(open.state, RequestState::Decided { .. }) => {
                 Err(Rejection::AlreadyDecided { request: id })
