@@ -5,6 +5,7 @@ use std::fmt;
 use aion_core::budget::{Amount, Usage};
 use aion_core::command::ToolProposal;
 use aion_core::id::{RequestId, TurnId};
+use aion_core::time::Timestamp;
 use aion_core::transcript::Item;
 use aion_core::turn::CallId;
 use futures::future::BoxFuture;
@@ -14,8 +15,8 @@ use futures::future::BoxFuture;
 pub enum Permit {
     /// It may run now; it is journalled as started.
     Run,
-    /// It waits for the decision of a request, which arrives by [`crate::Answer`]s of the session.
-    /// Then call [`Host::start`].
+    /// It waits for the decision of a request, which the session puts into the turn's
+    /// [`Answers`](crate::runtime::Answers). Then call [`Host::start`].
     Ask(RequestId),
     /// It does not run; the reason is for the model.
     Refused(String),
@@ -43,6 +44,23 @@ pub struct ToolOutput {
     pub changed: bool,
     /// The agent's turn ends with this answer: it has nothing more to do until mail arrives.
     pub ends_turn: bool,
+}
+
+impl ToolOutput {
+    /// A tool looked, and changed nothing.
+    pub fn read(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ok: true, changed: false, ends_turn: false }
+    }
+
+    /// A tool did what it was asked to, and the world is different.
+    pub fn changed(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ok: true, changed: true, ends_turn: false }
+    }
+
+    /// A tool did not do what it was asked to.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ok: false, changed: false, ends_turn: false }
+    }
 }
 
 /// A piece of a running turn for those who watch; lossy, never stored.
@@ -102,6 +120,8 @@ pub enum HostError {
 
 /// The house around one agent. Identity is the host's own: no argument names the caller.
 pub trait Host: Send + Sync + fmt::Debug + 'static {
+    /// The team's running time, so that "try again in a minute" becomes a point of it.
+    fn now(&self) -> Timestamp;
     /// The team's tools for this agent, by its role at this moment.
     fn team_tools(&self) -> Vec<ToolSpec>;
     /// Calls one of them. The same call of the same turn has its effect once.
@@ -128,7 +148,9 @@ pub trait Host: Send + Sync + fmt::Debug + 'static {
         ok: bool,
         changed: bool,
     ) -> BoxFuture<'a, Result<(), HostError>>;
-    /// New mail for the turn, rendered, once it counts as delivered before `step`.
+    /// The mail that counts as delivered before `step`, rendered: what was delivered before this
+    /// step already and what is new. Asked again for the same step, it shows the same mail again, so
+    /// that a fall of the house between delivery and transcript loses nothing.
     fn take_mail(&self, turn: TurnId, step: u32) -> BoxFuture<'_, Result<Option<String>, HostError>>;
     /// Settles the last model call and reserves the next; only for turns that are budgeted.
     fn reserve(

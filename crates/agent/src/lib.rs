@@ -4,3 +4,8 @@
 //! its [`host::Host`].
 
 pub mod host;
+pub mod identity;
+pub mod leash;
+pub mod provider;
+pub mod runtime;
+pub mod tools;

@@ -3,7 +3,9 @@
 //! A [`Backend`] spawns; an [`AgentSession`] is one live agent; [`Signal`]s are what it reports.
 //! A backend decides nothing about the team: it runs what it is told and says what happened.
 
-use std::collections::BTreeMap;
+mod in_process;
+mod registry;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,9 +15,13 @@ use aion_core::agent::Role;
 use aion_core::budget::Usage;
 use aion_core::id::{AgentName, ConversationId, RequestId, SlotId, TeamId, TurnId};
 use aion_core::request::Decision;
-use aion_core::turn::{CallId, ToolCallState, TurnOutcome};
+use aion_core::turn::TurnOutcome;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
+
+pub use self::in_process::{InProcessBackend, InProcessConfig, ProviderSource};
+pub use self::registry::{BackendChoice, Environment, NoBackend, choose};
+pub use aion_agent::runtime::TurnInput;
 
 /// Where an agent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,21 +67,6 @@ pub struct SpawnSpec {
     pub host: Arc<dyn Host>,
 }
 
-/// One turn to run.
-#[derive(Clone, Debug)]
-pub struct TurnInput {
-    /// The turn.
-    pub turn: TurnId,
-    /// The system prompt: role, rules, roster.
-    pub system: String,
-    /// The rendered opening: its mail, and the task it is offered.
-    pub opening: String,
-    /// Whether every further model call has to be reserved first.
-    pub budgeted: bool,
-    /// Set when the turn is taken up again: what was proposed or started before the house fell.
-    pub resume: Option<BTreeMap<CallId, ToolCallState>>,
-}
-
 /// What an agent reports to its runner.
 #[derive(Debug)]
 pub enum Signal {
@@ -113,8 +104,19 @@ pub enum BackendError {
     #[error("start the agent: {0}")]
     Spawn(String),
     /// The agent is gone.
-    #[error("the agent is gone")]
+    #[error("reach the agent: it is gone")]
     Gone,
+    /// The agent is in a turn, and has one at a time.
+    #[error("start turn {refused}: the agent is in turn {running}")]
+    Busy {
+        /// The turn it is in.
+        running: TurnId,
+        /// The turn that was not started.
+        refused: TurnId,
+    },
+    /// The agent is not in that turn.
+    #[error("reach turn {0}: it is over")]
+    NotInTurn(TurnId),
 }
 
 /// A way to run agents.

@@ -9,7 +9,6 @@ mod house;
 mod language;
 mod law;
 mod lints;
-mod map;
 mod purity;
 mod scan;
 mod session;

@@ -1,0 +1,20 @@
+//! Child processes on a leash: when the one who holds it is gone, however it went, so are they.
+//!
+//! A command is started by a small helper (this binary again, as `aion __leash`). The helper leads
+//! a process group of its own, adopts whatever its descendants leave behind, and listens on a pipe.
+//! Before the command starts, group and start time are in the [`LeashLedger`]; the command starts
+//! when a byte comes over the pipe. When the pipe ends, by intention or because the holder was
+//! killed, or when the command ends, the helper kills every descendant and exits with the
+//! command's exit code. What even a killed helper left behind is found by [`reap`].
+
+mod child;
+mod helper;
+mod ledger;
+mod processes;
+
+pub use self::child::{LeashConfig, Leashed, LeashedCommand, spawn};
+pub use self::helper::leash_main;
+pub use self::ledger::{DirectoryLedger, LeashEntry, LeashLedger, reap};
+
+/// The variable by which a helper's descendants are known, whatever group or session they move to.
+const MARK: &str = "AION_LEASH";

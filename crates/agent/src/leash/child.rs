@@ -1,0 +1,159 @@
+//! The holder's side of the leash; dropping it kills what is on it.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
+
+use super::MARK;
+use super::ledger::{LeashEntry, LeashLedger};
+use super::processes::{Process, boot_id};
+
+/// How child processes are kept.
+#[derive(Clone, Debug)]
+pub struct LeashConfig {
+    /// The program that runs [`super::leash_main`].
+    pub program: PathBuf,
+    /// The arguments that make it do so; the command follows them.
+    pub arguments: Vec<OsString>,
+    /// Where leashes are written down, if anywhere.
+    pub ledger: Option<Arc<dyn LeashLedger>>,
+}
+
+impl LeashConfig {
+    /// By this binary's own hidden command `__leash`.
+    pub fn by_own_binary(ledger: Option<Arc<dyn LeashLedger>>) -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        Ok(Self { program, arguments: vec!["__leash".into()], ledger })
+    }
+}
+
+/// A command to be run on a leash.
+#[derive(Clone, Debug)]
+pub struct LeashedCommand {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Where it runs.
+    pub directory: PathBuf,
+    /// Its environment, complete.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// A command on its leash.
+#[derive(Debug)]
+pub struct Leashed {
+    /// Taken by the task that waits for its end when the leash is dropped.
+    helper: Option<Child>,
+    output: ChildStdout,
+    pipe: Option<ChildStdin>,
+    /// Taken when the ledger knows that the leash has ended.
+    entry: Option<LeashEntry>,
+    ledger: Option<Arc<dyn LeashLedger>>,
+}
+
+/// Starts a command on a leash, after the ledger knows of it.
+pub async fn spawn(config: &LeashConfig, command: LeashedCommand) -> io::Result<Leashed> {
+    let mark = draw_mark()?;
+    let mut helper = Command::new(&config.program)
+        .args(&config.arguments)
+        .arg(command.program)
+        .args(command.arguments)
+        .current_dir(command.directory)
+        .env_clear()
+        .envs(command.environment)
+        .env(MARK, &mark)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    let gone = || io::Error::new(ErrorKind::BrokenPipe, "the leash's helper ended at once");
+    let group = helper.id().and_then(|pid| i32::try_from(pid).ok()).ok_or_else(gone)?;
+    let output = helper.stdout.take().ok_or_else(gone)?;
+    let pipe = helper.stdin.take().ok_or_else(gone)?;
+    let start = Process::find(group).ok_or_else(gone)?.start;
+    let entry = LeashEntry { group, start, boot: boot_id(), mark };
+    let ledger = config.ledger.clone();
+    let helper = Some(helper);
+    let mut leashed = Leashed { helper, output, pipe: Some(pipe), entry: Some(entry), ledger };
+    leashed.write_down().await?;
+    if let Some(pipe) = &mut leashed.pipe {
+        pipe.write_all(b"\n").await?;
+    }
+    Ok(leashed)
+}
+
+impl Leashed {
+    /// The command's standard output and error. It ends when everything on the leash has.
+    pub fn output(&mut self) -> &mut ChildStdout {
+        &mut self.output
+    }
+
+    /// Kills everything on the leash; [`Leashed::wait`] then ends soon.
+    pub fn kill(&mut self) {
+        self.pipe = None;
+    }
+
+    /// Waits until everything on the leash is gone. The command's exit code; 128 and more mean a
+    /// signal.
+    pub async fn wait(&mut self) -> io::Result<i32> {
+        let helper = self.helper.as_mut().ok_or(ErrorKind::NotFound)?;
+        let status = helper.wait().await?;
+        if let (Some(entry), Some(ledger)) = (self.entry.take(), self.ledger.take()) {
+            strike(ledger, entry).await;
+        }
+        Ok(code(status))
+    }
+
+    async fn write_down(&self) -> io::Result<()> {
+        let (Some(entry), Some(ledger)) = (self.entry.clone(), self.ledger.clone()) else {
+            return Ok(());
+        };
+        tokio::task::spawn_blocking(move || ledger.started(&entry)).await.map_err(io::Error::other)?
+    }
+}
+
+impl Drop for Leashed {
+    fn drop(&mut self) {
+        self.pipe = None;
+        let (Some(entry), Some(ledger)) = (self.entry.take(), self.ledger.take()) else { return };
+        // The entry goes when the processes are gone. Where nothing runs any more that could wait
+        // for them, it stays, and the next opening strikes it.
+        let (Some(mut helper), Ok(runtime)) = (self.helper.take(), Handle::try_current()) else {
+            return;
+        };
+        runtime.spawn(async move {
+            if helper.wait().await.is_ok() {
+                strike(ledger, entry).await;
+            }
+        });
+    }
+}
+
+async fn strike(ledger: Arc<dyn LeashLedger>, entry: LeashEntry) {
+    // That the ledger panics is the ledger's to report; the processes are gone.
+    let _ = tokio::task::spawn_blocking(move || ledger.ended(&entry)).await;
+}
+
+fn draw_mark() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(bytes.iter().fold(String::with_capacity(32), |mut mark, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(mark, "{byte:02x}");
+        mark
+    }))
+}
+
+fn code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or_default()
+}

@@ -1,0 +1,114 @@
+//! The helper's side of the leash, run as a process of its own; it outlives nobody.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::getpid;
+
+use super::processes::{Process, below};
+
+/// The exit code when the command could not be started.
+const NOT_STARTED: u8 = 127;
+/// The exit code when the leash was pulled.
+const PULLED: u8 = 137;
+/// A process in the kernel's hands may not die for long; nobody waits longer than this for it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause between two looks at what is still dying.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What the helper waits for.
+enum Happening {
+    /// The pipe to the holder ended.
+    Pulled,
+    /// The command ended.
+    Ended(io::Result<ExitStatus>),
+}
+
+/// Runs the helper: `args` are the command and its arguments. The pipe is standard input, standard
+/// output and error of the command are our standard output.
+pub fn leash_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut args = args.into_iter();
+    let Some(program) = args.next() else { return ExitCode::from(NOT_STARTED) };
+    if set_child_subreaper(true).is_err() || !may_start() {
+        return ExitCode::from(PULLED);
+    }
+    let child = match start(program, args) {
+        Ok(child) => child,
+        Err(error) => {
+            // The one who holds the leash reads our output as the command's.
+            let _ = io::Write::write_all(&mut io::stdout(), format!("{error}\n").as_bytes());
+            return ExitCode::from(NOT_STARTED);
+        }
+    };
+    let code = match wait(child) {
+        Happening::Pulled | Happening::Ended(Err(_)) => PULLED,
+        Happening::Ended(Ok(status)) => exit_code(status),
+    };
+    kill_descendants();
+    ExitCode::from(code)
+}
+
+/// Waits for the word to start. The end of the pipe before it means: do not.
+fn may_start() -> bool {
+    matches!(io::stdin().read(&mut [0]), Ok(1))
+}
+
+fn start(program: OsString, args: impl Iterator<Item = OsString>) -> io::Result<Child> {
+    let output = || io::stdout().as_fd().try_clone_to_owned().map(Stdio::from);
+    Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(output()?)
+        .stderr(output()?)
+        .spawn()
+}
+
+fn wait(mut child: Child) -> Happening {
+    let (happened, happenings) = mpsc::channel();
+    let pulled = happened.clone();
+    thread::spawn(move || {
+        // Whatever else comes over the pipe means nothing; its end or failure is the sign.
+        while matches!(io::stdin().read(&mut [0; 64]), Ok(1..)) {}
+        let _ = pulled.send(Happening::Pulled);
+    });
+    thread::spawn(move || {
+        let _ = happened.send(Happening::Ended(child.wait()));
+    });
+    happenings.recv().unwrap_or(Happening::Pulled)
+}
+
+/// Kills until two looks in a row find nobody: a process that was being made during the first look
+/// is there at the second.
+fn kill_descendants() {
+    let me = getpid().as_raw();
+    let deadline = Instant::now() + PATIENCE;
+    let mut quiet = 0;
+    while quiet < 2 && Instant::now() < deadline {
+        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            if status == WaitStatus::StillAlive {
+                break;
+            }
+        }
+        let left = below(&Process::all(), me);
+        if left.is_empty() {
+            quiet += 1;
+            continue;
+        }
+        quiet = 0;
+        left.iter().for_each(Process::kill);
+        thread::sleep(PAUSE);
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    u8::try_from(code.unwrap_or_default()).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,326 @@
+//! One turn from its opening to its end, fresh or taken up again; it leaves no item undurable.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+
+use aion_core::budget::Usage;
+use aion_core::message::shorten;
+use aion_core::time::Millis;
+use aion_core::transcript::{Content, Item};
+use aion_core::turn::{CallId, TurnOutcome, Unavailable};
+
+use super::conversation::conversation;
+use super::model::Answer;
+use super::{AgentRuntime, Controls, TurnEnd, TurnInput};
+use crate::host::HostError;
+use crate::provider::{ModelRequest, ProviderError, StopReason};
+use crate::tools::Toolbox;
+
+/// The most bytes of a turn's last text that its end carries.
+const LAST_TEXT_BYTES: usize = 4 * 1024;
+
+/// What the model is told when its answer was cut.
+const CUT: &str = "Your answer reached the limit of one step and was cut. Go on where it ended.";
+
+/// Why a turn does not go on.
+#[derive(Debug)]
+pub(super) enum Halt {
+    /// The house refused.
+    Host(HostError),
+    /// The model did not answer.
+    Provider(ProviderError),
+    /// Somebody asked for it.
+    Interrupted,
+    /// The agent is at fault.
+    Fault(String),
+}
+
+impl From<HostError> for Halt {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
+    }
+}
+
+/// Where the transcript says that a turn stands.
+enum Position {
+    /// Its opening was not given yet.
+    Opening,
+    /// The model is to answer.
+    Model,
+    /// The model has answered; its calls may not all have results.
+    Tools,
+}
+
+/// What follows the tools of a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// The model is to see the results.
+    GoOn,
+    /// There were no calls.
+    NoCalls,
+    /// A tool ended the turn.
+    End,
+}
+
+/// A turn in progress.
+pub(super) struct Turn<'a> {
+    pub(super) runtime: &'a AgentRuntime,
+    pub(super) controls: &'a Controls,
+    pub(super) input: TurnInput,
+    /// The whole transcript, as far as it is durable.
+    pub(super) items: Vec<Item>,
+    pub(super) step: u32,
+    /// The usage that no reservation has settled.
+    unsettled: Option<Usage>,
+    continuations: u32,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(
+        runtime: &'a AgentRuntime,
+        input: TurnInput,
+        controls: &'a Controls,
+    ) -> Self {
+        let items = Vec::new();
+        Self { runtime, controls, input, items, step: 0, unsettled: None, continuations: 0 }
+    }
+
+    pub(super) async fn run(mut self) -> TurnEnd {
+        let outcome = match self.drive().await {
+            Ok(()) => TurnOutcome::Done { last_text: self.last_text() },
+            Err(Halt::Host(HostError::TurnOver)) => return TurnEnd::Over,
+            Err(Halt::Host(HostError::OverBudget)) => {
+                TurnOutcome::Unavailable { why: Unavailable::Budget, until: None }
+            }
+            // Nothing can be stored, so nothing more may happen; the mail goes back uncounted.
+            Err(Halt::Host(HostError::Unavailable(_))) => TurnOutcome::Lost,
+            Err(Halt::Interrupted) => TurnOutcome::Interrupted,
+            Err(Halt::Fault(error)) => TurnOutcome::AgentFault { error },
+            Err(Halt::Provider(error)) => self.provider_outcome(error),
+        };
+        TurnEnd::Ended { outcome, usage: self.unsettled }
+    }
+
+    async fn drive(&mut self) -> Result<(), Halt> {
+        self.items = self.unless_interrupted(self.runtime.host.history()).await??;
+        match self.position() {
+            Position::Opening => {
+                let opening = std::mem::take(&mut self.input.opening);
+                self.record(0, vec![Content::Given { text: opening }]).await?;
+            }
+            Position::Model => {}
+            Position::Tools => {
+                self.settle_journal().await?;
+                if !self.after_answer(None).await? {
+                    return Ok(());
+                }
+            }
+        }
+        loop {
+            if self.step >= self.runtime.config.max_steps {
+                return Err(Halt::Fault(format!(
+                    "the turn reached its limit of {} model steps",
+                    self.runtime.config.max_steps
+                )));
+            }
+            let stop = self.ask_model().await?;
+            if !self.after_answer(Some(stop)).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Where the turn stands; sets the step.
+    fn position(&mut self) -> Position {
+        let turn = self.input.turn;
+        let Some(last) = self.items.iter().rev().find(|item| item.turn == turn) else {
+            return Position::Opening;
+        };
+        self.step = last.step;
+        match last.content {
+            Content::Given { .. } => Position::Model,
+            Content::Said { .. }
+            | Content::Thought { .. }
+            | Content::Called { .. }
+            | Content::Got { .. } => Position::Tools,
+        }
+    }
+
+    /// Has the model answer, and the answer recorded.
+    async fn ask_model(&mut self) -> Result<StopReason, Halt> {
+        let request = self.request();
+        self.reserve(&request).await?;
+        let used = self.used_ids();
+        let mut attempt = 0;
+        let answer = loop {
+            let mut answer = Answer::default();
+            let read = self
+                .unless_interrupted(answer.read(self.runtime, request.clone(), &used))
+                .await;
+            match read {
+                Ok(Ok(())) => break answer,
+                Ok(Err(ProviderError::Broken(_))) if attempt < self.runtime.config.retries => {
+                    attempt += 1;
+                }
+                Ok(Err(error)) => return Err(Halt::Provider(error)),
+                Err(halt) => {
+                    self.count(answer.usage);
+                    let words = answer.words();
+                    if !words.is_empty() {
+                        self.record(self.step, words).await?;
+                    }
+                    return Err(halt);
+                }
+            }
+        };
+        self.count(answer.usage);
+        let stop = answer.stop.unwrap_or(StopReason::EndTurn);
+        let mut content = answer.content;
+        if content.is_empty() {
+            // An answer without words is an answer: the transcript has to show that it was given.
+            content.push(Content::Said { text: String::new() });
+        }
+        self.record(self.step, content).await?;
+        Ok(stop)
+    }
+
+    /// Runs the calls of the step and reads new mail; says whether the model is to answer again.
+    async fn after_answer(&mut self, stop: Option<StopReason>) -> Result<bool, Halt> {
+        let flow = self.run_calls().await?;
+        if flow == Flow::End {
+            return Ok(false);
+        }
+        let next = self.step + 1;
+        let mut given = Vec::new();
+        if stop == Some(StopReason::MaxTokens) && flow == Flow::NoCalls {
+            if self.continuations == self.runtime.config.continuations {
+                return Err(Halt::Fault(format!(
+                    "the model reached its limit of {} tokens {} times in one turn",
+                    self.runtime.config.max_tokens,
+                    self.continuations + 1
+                )));
+            }
+            self.continuations += 1;
+            given.push(CUT.to_owned());
+        }
+        given.extend(self.controls.take_delivered());
+        let mail = self.runtime.host.take_mail(self.input.turn, next);
+        given.extend(self.unless_interrupted(mail).await??);
+        if given.is_empty() && flow == Flow::NoCalls {
+            return Ok(false);
+        }
+        self.step = next;
+        if !given.is_empty() {
+            let text = given.join("\n\n");
+            self.record(next, vec![Content::Given { text }]).await?;
+        }
+        Ok(true)
+    }
+
+    fn request(&self) -> ModelRequest {
+        let mut tools = Toolbox::specs();
+        tools.extend(self.runtime.host.team_tools());
+        ModelRequest {
+            agent: self.runtime.agent.clone(),
+            model: self.runtime.model.clone(),
+            turn: self.input.turn,
+            step: self.step,
+            system: self.input.system.clone(),
+            messages: conversation(&self.items),
+            tools,
+            max_tokens: self.runtime.config.max_tokens,
+        }
+    }
+
+    /// Settles the call before this one and reserves this one. A turn starts with its first call
+    /// reserved.
+    async fn reserve(&mut self, request: &ModelRequest) -> Result<(), Halt> {
+        if !self.input.budgeted || !self.has_answered() {
+            return Ok(());
+        }
+        let worst = self.runtime.provider.worst_case(request);
+        // What a call used is lost when the house falls before it is settled: then as much is
+        // counted as the next call may use at worst, which sends everything that it sent.
+        let used = self
+            .unsettled
+            .take()
+            .unwrap_or(Usage { input: worst.tokens, micro_usd: worst.micro_usd, ..Usage::default() });
+        let reserve = self.runtime.host.reserve(self.input.turn, used, worst);
+        Ok(self.unless_interrupted(reserve).await??)
+    }
+
+    fn count(&mut self, usage: Option<Usage>) {
+        if let Some(usage) = usage {
+            self.unsettled = Some(self.unsettled.unwrap_or_default().plus(usage));
+        } else if self.input.budgeted {
+            // A provider that does not count has nothing to settle; the call is settled with zero.
+            self.unsettled.get_or_insert_default();
+        }
+    }
+
+    fn provider_outcome(&self, error: ProviderError) -> TurnOutcome {
+        let config = &self.runtime.config;
+        let after = |wait: Option<std::time::Duration>, default: std::time::Duration| {
+            let wait = u64::try_from(wait.unwrap_or(default).as_millis()).unwrap_or(u64::MAX);
+            Some(self.runtime.host.now() + Millis(wait))
+        };
+        let (why, until) = match error {
+            ProviderError::Unavailable { retry_after, .. } => {
+                (Unavailable::Provider, after(retry_after, config.unavailable_wait))
+            }
+            ProviderError::Broken(_) => (Unavailable::Provider, after(None, config.unavailable_wait)),
+            ProviderError::RateLimit { retry_after } => {
+                (Unavailable::RateLimit, after(retry_after, config.rate_limit_wait))
+            }
+            ProviderError::Login(_) => (Unavailable::Login, None),
+            ProviderError::Fatal(error) => return TurnOutcome::AgentFault { error },
+        };
+        TurnOutcome::Unavailable { why, until }
+    }
+
+    /// Makes items durable, and only then part of the conversation. Never given up half-way.
+    pub(super) async fn record(&mut self, step: u32, content: Vec<Content>) -> Result<(), Halt> {
+        let turn = self.input.turn;
+        let items: Vec<Item> =
+            content.into_iter().map(|content| Item { turn, step, content }).collect();
+        self.runtime.host.record(items.clone()).await?;
+        self.items.extend(items);
+        Ok(())
+    }
+
+    /// Waits for a future, but no longer than until the turn is interrupted.
+    pub(super) async fn unless_interrupted<F: Future>(&self, future: F) -> Result<F::Output, Halt> {
+        tokio::select! {
+            biased;
+            () = self.controls.interrupt.cancelled() => Err(Halt::Interrupted),
+            output = future => Ok(output),
+        }
+    }
+
+    /// The turn's own items.
+    pub(super) fn own(&self) -> impl DoubleEndedIterator<Item = &Item> {
+        self.items.iter().filter(|item| item.turn == self.input.turn)
+    }
+
+    fn has_answered(&self) -> bool {
+        self.own().any(|item| !matches!(item.content, Content::Given { .. } | Content::Got { .. }))
+    }
+
+    fn used_ids(&self) -> BTreeSet<CallId> {
+        self.own()
+            .filter_map(|item| match &item.content {
+                Content::Called { call, .. } => Some(call.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn last_text(&self) -> Option<String> {
+        self.own().rev().find_map(|item| match &item.content {
+            Content::Said { text } if !text.trim().is_empty() => {
+                Some(shorten(text.trim(), LAST_TEXT_BYTES))
+            }
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! The coding tools: what each call would do, and doing it; whether it may is judged elsewhere.
+//!
+//! A call is first [prepared](Toolbox::prepare): its input is read, its paths are resolved, and its
+//! class and description come out, for the one who judges it. Then it [runs](Toolbox::run).
+
+mod bash;
+mod edit;
+mod files;
+mod glob;
+mod grep;
+mod input;
+mod output;
+mod place;
+mod read;
+mod search;
+mod write;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use aion_core::permission::ToolClass;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use self::files::Seen;
+use self::place::Root;
+use crate::host::{ToolOutput, ToolSpec};
+use crate::identity::blocking_as;
+use crate::leash::LeashConfig;
+
+/// The variables of our own environment that a command may see. Everything else may be a secret.
+pub const VISIBLE_VARIABLES: [&str; 8] =
+    ["PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "USER", "SHELL"];
+
+/// What the coding tools of all agents have in common.
+#[derive(Clone, Debug)]
+pub struct ToolConfig {
+    /// How child processes are kept.
+    pub leash: LeashConfig,
+    /// The environment of commands, complete.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl ToolConfig {
+    /// With the visible part of an environment.
+    pub fn new(
+        leash: LeashConfig,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Self {
+        let environment = environment
+            .into_iter()
+            .filter(|(name, _)| VISIBLE_VARIABLES.iter().any(|visible| name == visible))
+            .collect();
+        Self { leash, environment }
+    }
+}
+
+/// One agent's coding tools.
+#[derive(Debug)]
+pub struct Toolbox {
+    workspace: PathBuf,
+    config: Arc<ToolConfig>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// A call that is ready to be judged, and then to run.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What it can do.
+    pub class: ToolClass,
+    /// What it would do, in one line.
+    pub description: String,
+    action: Action,
+}
+
+/// What a call does.
+#[derive(Debug)]
+enum Action {
+    Read(read::Read),
+    Write(write::Write),
+    Edit(edit::Edit),
+    Glob(glob::Glob),
+    Grep(grep::Grep),
+    Bash(bash::Bash),
+}
+
+static SPECS: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| {
+    vec![read::spec(), write::spec(), edit::spec(), glob::spec(), grep::spec(), bash::spec()]
+});
+
+impl Toolbox {
+    /// The tools for a workspace.
+    pub fn new(workspace: PathBuf, config: Arc<ToolConfig>) -> Self {
+        Self { workspace, config, seen: Arc::default() }
+    }
+
+    /// The tools as a model sees them.
+    pub fn specs() -> Vec<ToolSpec> {
+        SPECS.clone()
+    }
+
+    /// Whether a tool of this name is one of them.
+    pub fn has(tool: &str) -> bool {
+        matches!(tool, "Read" | "Write" | "Edit" | "Glob" | "Grep" | "Bash")
+    }
+
+    /// Whether a tool only looks, as long as it looks inside the workspace.
+    pub fn is_reader(tool: &str) -> bool {
+        matches!(tool, "Read" | "Glob" | "Grep")
+    }
+
+    /// The directory they work in.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// Reads a call's input and says what it would do. An error is for the model.
+    pub fn prepare(&self, tool: &str, input: &serde_json::Value) -> Result<Prepared, String> {
+        let root = Root::open(&self.workspace)?;
+        match tool {
+            "Read" => read::prepare(&root, input),
+            "Write" => write::prepare(&root, input),
+            "Edit" => edit::prepare(&root, input),
+            "Glob" => glob::prepare(&root, input),
+            "Grep" => grep::prepare(&root, input),
+            "Bash" => bash::prepare(input),
+            other => Err(format!("There is no coding tool {other:?}.")),
+        }
+    }
+
+    /// Runs a call. Dropping the future ends it, with every process it began.
+    pub fn run(&self, prepared: Prepared) -> BoxFuture<'static, ToolOutput> {
+        let seen = Arc::clone(&self.seen);
+        match prepared.action {
+            Action::Bash(call) => {
+                call.run(self.workspace.clone(), Arc::clone(&self.config)).boxed()
+            }
+            Action::Read(call) => blocking(move || call.run(&seen)),
+            Action::Write(call) => blocking(move || call.run(&seen)),
+            Action::Edit(call) => blocking(move || call.run(&seen)),
+            Action::Glob(call) => search::stoppable(move |stop| call.run(stop)),
+            Action::Grep(call) => search::stoppable(move |stop| call.run(stop)),
+        }
+    }
+}
+
+/// Runs file work where it may block.
+fn blocking(
+    work: impl FnOnce() -> Result<ToolOutput, String> + Send + 'static,
+) -> BoxFuture<'static, ToolOutput> {
+    async move {
+        match blocking_as(work).await {
+            Ok(Ok(output)) => output,
+            Ok(Err(reason)) => ToolOutput::failed(reason),
+            Err(error) => ToolOutput::failed(format!("The tool failed: {error}.")),
+        }
+    }
+    .boxed()
+}

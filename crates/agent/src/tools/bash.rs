@@ -1,0 +1,133 @@
+//! `Bash`: a command under the leash, with a time limit; it never sees our secrets.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aion_core::message::shorten;
+use aion_core::permission::ToolClass;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use tokio::time::Instant;
+
+use super::input::{parse, property, spec as tool_spec};
+use super::output::HeadAndTail;
+use super::{Action, Prepared, ToolConfig};
+use crate::host::{ToolOutput, ToolSpec};
+use crate::leash::{self, LeashedCommand};
+
+const DEFAULT_SECONDS: u64 = 120;
+const MAX_SECONDS: u64 = 600;
+const OUTPUT_BYTES: usize = 30_000;
+const SHOWN_COMMAND_BYTES: usize = 200;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    command: String,
+    timeout_seconds: Option<u64>,
+}
+
+/// A call that is ready.
+#[derive(Debug)]
+pub(super) struct Bash {
+    command: String,
+    limit: Duration,
+}
+
+pub(super) fn spec() -> ToolSpec {
+    tool_spec(
+        "Bash",
+        "Runs a command with bash in the workspace. Standard output and error come back together; \
+         of long output the beginning and the end. Every process that is left when the command \
+         ends is ended too. Nothing can be typed in.",
+        &["command"],
+        json!({
+            "command": property("string", "The command."),
+            "timeout_seconds": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_SECONDS,
+                "description": "How long it may run; 120 if not given.",
+            },
+        }),
+    )
+}
+
+pub(super) fn prepare(input: &Value) -> Result<Prepared, String> {
+    let Input { command, timeout_seconds } = parse(&spec(), input)?;
+    if command.trim().is_empty() {
+        return Err("Bash: the command is empty.".to_owned());
+    }
+    if command.contains('\0') {
+        return Err("Bash: a command cannot hold a NUL character.".to_owned());
+    }
+    let seconds = timeout_seconds.unwrap_or(DEFAULT_SECONDS);
+    if !(1..=MAX_SECONDS).contains(&seconds) {
+        return Err(format!("Bash: timeout_seconds has to be from 1 to {MAX_SECONDS}."));
+    }
+    let line = command.split_whitespace().collect::<Vec<_>>().join(" ");
+    Ok(Prepared {
+        class: ToolClass::Execute,
+        description: format!("Run {}", shorten(&line, SHOWN_COMMAND_BYTES)),
+        action: Action::Bash(Bash { command, limit: Duration::from_secs(seconds) }),
+    })
+}
+
+impl Bash {
+    pub(super) async fn run(self, workspace: PathBuf, config: Arc<ToolConfig>) -> ToolOutput {
+        let limit = self.limit;
+        match self.execute(workspace, &config).await {
+            Ok((output, Some(0))) => {
+                let text = output.into_text();
+                let text = if text.is_empty() { "(no output)".to_owned() } else { text };
+                ToolOutput::changed(text)
+            }
+            Ok((output, Some(code))) => {
+                ToolOutput::failed(format!("Exit code {code}\n{}", output.into_text()))
+            }
+            Ok((output, None)) => ToolOutput::failed(format!(
+                "The command did not end within {} seconds and was killed.\n{}",
+                limit.as_secs(),
+                output.into_text()
+            )),
+            Err(error) => ToolOutput::failed(format!("The command could not be run: {error}.")),
+        }
+    }
+
+    /// The output and the exit code; no code means that the time was up.
+    async fn execute(
+        self,
+        workspace: PathBuf,
+        config: &ToolConfig,
+    ) -> std::io::Result<(HeadAndTail, Option<i32>)> {
+        let command = LeashedCommand {
+            program: "bash".into(),
+            arguments: vec!["-c".into(), self.command.into()],
+            directory: workspace,
+            environment: config.environment.clone(),
+        };
+        let mut child = leash::spawn(&config.leash, command).await?;
+        let deadline = Instant::now() + self.limit;
+        let mut output = HeadAndTail::new(OUTPUT_BYTES);
+        let mut chunk = vec![0; 8 * 1024];
+        let mut in_time = true;
+        loop {
+            let read = tokio::select! {
+                read = child.output().read(&mut chunk) => read?,
+                () = tokio::time::sleep_until(deadline), if in_time => {
+                    in_time = false;
+                    child.kill();
+                    continue;
+                }
+            };
+            if read == 0 {
+                break;
+            }
+            output.push(&chunk[..read]);
+        }
+        let code = child.wait().await?;
+        Ok((output, in_time.then_some(code)))
+    }
+}

@@ -1,0 +1,118 @@
+//! `Edit`: exact replacements in one file, all or none; it never guesses what was meant.
+
+use std::sync::Mutex;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::files::{self, Seen};
+use super::input::{object, parse, property, spec as tool_spec};
+use super::place::{Place, Root};
+use super::{Action, Prepared};
+use crate::host::{ToolOutput, ToolSpec};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    file_path: String,
+    edits: Vec<Replacement>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Replacement {
+    old_string: String,
+    new_string: String,
+    #[serde(default)]
+    replace_all: bool,
+}
+
+/// A call that is ready.
+#[derive(Debug)]
+pub(super) struct Edit {
+    place: Place,
+    edits: Vec<Replacement>,
+}
+
+pub(super) fn spec() -> ToolSpec {
+    let edit = object(
+        &["old_string", "new_string"],
+        json!({
+            "old_string": property("string", "The text to replace, exactly as it is in the file."),
+            "new_string": property("string", "The text to put there."),
+            "replace_all": property("boolean", "Replace every occurrence; otherwise there must be one."),
+        }),
+    );
+    tool_spec(
+        "Edit",
+        "Replaces text in a file that you have read. The edits are made in order, each on the \
+         result of the one before, and all or none of them.",
+        &["file_path", "edits"],
+        json!({
+            "file_path": property("string", "The file, relative to the workspace or absolute."),
+            "edits": {
+                "type": "array",
+                "minItems": 1,
+                "items": edit,
+                "description": "The replacements.",
+            },
+        }),
+    )
+}
+
+pub(super) fn prepare(root: &Root, input: &Value) -> Result<Prepared, String> {
+    let Input { file_path, edits } = parse(&spec(), input)?;
+    if edits.is_empty() {
+        return Err("Edit: edits is empty; give at least one.".to_owned());
+    }
+    let place = root.place(&file_path)?;
+    Ok(Prepared {
+        class: place.edit_class(),
+        description: format!("Edit {} ({}){}", place.shown, count(edits.len()), place.note()),
+        action: Action::Edit(Edit { place, edits }),
+    })
+}
+
+impl Edit {
+    pub(super) fn run(self, seen: &Mutex<Seen>) -> Result<ToolOutput, String> {
+        let path = self.place.still()?;
+        let shown = &self.place.shown;
+        let content =
+            files::content(path, shown)?.ok_or_else(|| format!("There is no file {shown}."))?;
+        files::check_text(&content, shown)?;
+        Seen::check(seen, path, shown, &content)?;
+        let mut text = String::from_utf8(content)
+            .map_err(|_| format!("{shown} is not UTF-8 text, so it is not edited."))?;
+        for (index, edit) in self.edits.iter().enumerate() {
+            text = edit.apply(&text).map_err(|reason| {
+                format!("Nothing was changed in {shown}: edit {} {reason}", index + 1)
+            })?;
+        }
+        files::replace(path, text.as_bytes())
+            .map_err(|error| format!("{shown} cannot be written: {error}."))?;
+        Seen::remember(seen, path, text.as_bytes());
+        Ok(ToolOutput::changed(format!("Edited {shown} ({}).", count(self.edits.len()))))
+    }
+}
+
+impl Replacement {
+    fn apply(&self, text: &str) -> Result<String, String> {
+        if self.old_string.is_empty() {
+            return Err("has an empty old_string.".to_owned());
+        }
+        if self.old_string == self.new_string {
+            return Err("changes nothing: old_string and new_string are the same.".to_owned());
+        }
+        match text.matches(&self.old_string).count() {
+            0 => Err("has an old_string that is not in the file.".to_owned()),
+            n if n > 1 && !self.replace_all => Err(format!(
+                "has an old_string that is in the file {n} times. Give more of its surroundings, or set replace_all."
+            )),
+            _ => Ok(text.replace(&self.old_string, &self.new_string)),
+        }
+    }
+}
+
+fn count(edits: usize) -> String {
+    if edits == 1 { "1 edit".to_owned() } else { format!("{edits} edits") }
+}

@@ -1,0 +1,56 @@
+//! A tool's input, strictly read: what does not fit is refused with the fields that would.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::host::ToolSpec;
+
+/// Reads an input; the error names the tool's fields.
+pub(super) fn parse<T: DeserializeOwned>(spec: &ToolSpec, input: &Value) -> Result<T, String> {
+    serde_json::from_value(input.clone())
+        .map_err(|error| format!("{}: {error}. {}", spec.name, fields(&spec.input_schema)))
+}
+
+fn fields(schema: &Value) -> String {
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    let names: Vec<String> = schema["properties"]
+        .as_object()
+        .map(|properties| {
+            properties
+                .keys()
+                .map(|name| match required.contains(&name.as_str()) {
+                    true => format!("{name} (required)"),
+                    false => name.clone(),
+                })
+                .collect()
+        })
+        .unwrap_or_default();
+    format!("Its fields are: {}.", names.join(", "))
+}
+
+/// A tool's spec with a strict object schema.
+pub(super) fn spec(name: &str, description: &str, required: &[&str], properties: Value) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        input_schema: object(required, properties),
+    }
+}
+
+/// A strict object schema.
+pub(super) fn object(required: &[&str], properties: Value) -> Value {
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+/// A property of a schema.
+pub(super) fn property(kind: &str, description: &str) -> Value {
+    json!({ "type": kind, "description": description })
+}
