@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{Tree, arrows, composition, language, lints, purity, session, shape, state, testing};
+use super::{
+    Tree, arrows, composition, language, lints, map, purity, session, shape, state, testing,
+};
 
 /// A law that this module checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +39,10 @@ pub enum Law {
     CrateDoc,
     /// A module begins with a sentence.
     ModuleDoc,
+    /// The front of a crate or module holds docs and re-exports only.
+    Doors,
+    /// The map keeps step with the code.
+    Map,
     /// Names say what a thing is.
     Names,
     /// No test is ignored.
@@ -55,7 +61,7 @@ pub enum Law {
 
 impl Law {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Arrows,
         Self::CoreManifest,
         Self::CorePurity,
@@ -71,6 +77,8 @@ impl Law {
         Self::FileSize,
         Self::CrateDoc,
         Self::ModuleDoc,
+        Self::Doors,
+        Self::Map,
         Self::Names,
         Self::IgnoredTest,
         Self::SleepingTest,
@@ -98,6 +106,8 @@ impl Law {
             Self::FileSize => "file-size",
             Self::CrateDoc => "crate-doc",
             Self::ModuleDoc => "module-doc",
+            Self::Doors => "doors",
+            Self::Map => "map",
             Self::Names => "names",
             Self::IgnoredTest => "ignored-test",
             Self::SleepingTest => "sleeping-test",
@@ -137,7 +147,7 @@ impl fmt::Display for Violation {
 
 /// Everything in the tree that breaks a law, by place.
 pub fn check(tree: &Tree) -> Vec<Violation> {
-    let families: [fn(&Tree) -> Vec<Violation>; 10] = [
+    let families: [fn(&Tree) -> Vec<Violation>; 11] = [
         arrows::check,
         purity::check,
         language::check,
@@ -145,6 +155,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
         state::check,
         session::check,
         lints::check,
+        map::check,
         shape::check,
         testing::check,
         tree_laws,

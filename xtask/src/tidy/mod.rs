@@ -9,6 +9,7 @@ mod house;
 mod language;
 mod law;
 mod lints;
+mod map;
 mod purity;
 mod scan;
 mod session;

@@ -22,6 +22,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     for source in tree.sources() {
         check_length(source, &mut found);
         check_opening(source, &mut found);
+        check_door(source, &mut found);
         check_names(source, &mut found);
     }
     for (path, _, _) in LONGER {
@@ -62,6 +63,24 @@ fn check_opening(source: &Source, found: &mut Vec<Violation>) {
         let instead =
             "open the file with `//!` and one sentence: what it is, and what it never does";
         found.push(Violation::new(Law::ModuleDoc, &source.path, 1, instead));
+    }
+}
+
+/// What `lib.rs` and `mod.rs` leave to the files of nouns.
+const NO_DOOR: [&str; 6] = ["fn", "struct", "enum", "trait", "impl", "const"];
+
+fn check_door(source: &Source, found: &mut Vec<Violation>) {
+    let file = source.path.rsplit('/').next().unwrap_or_default();
+    if file != "lib.rs" && file != "mod.rs" {
+        return;
+    }
+    let first = source.lines().find(|(number, line)| {
+        !source.is_test(*number) && NO_DOOR.iter().any(|word| super::scan::holds_word(line, word))
+    });
+    if let Some((number, _)) = first {
+        let instead =
+            format!("{file} holds docs and re-exports: move this to the file of its noun");
+        found.push(Violation::new(Law::Doors, &source.path, number, instead));
     }
 }
 

@@ -337,6 +337,31 @@ fn shape() -> Vec<Fixture> {
             with("crates/store/src/lib.rs", "//! Keeps things.\n"),
         ),
         (Law::ModuleDoc, "crates/runtime/src/a.rs:1", with(runtime, "fn a() {}\n")),
+        (
+            Law::Doors,
+            "crates/store/src/lib.rs:2",
+            edited(
+                "crates/store/src/lib.rs",
+                "read models.\n",
+                "read models.\npub struct Store;\n",
+            ),
+        ),
+        (
+            Law::Doors,
+            "crates/runtime/src/tools/mod.rs:2",
+            named("crates/runtime/src/tools/mod.rs", "pub(crate) fn a() {}"),
+        ),
+        (Law::Map, "ARCHITECTURE.md:1", edited("ARCHITECTURE.md", "| `Stop` |", "| Stop |")),
+        (Law::Map, "ARCHITECTURE.md:1", edited("ARCHITECTURE.md", "| `crates/ui` |", "| ui |")),
+        (
+            Law::Map,
+            "ARCHITECTURE.md:313",
+            edited(
+                "ARCHITECTURE.md",
+                "| `Stop` |",
+                &format!("{}| `Stop` |", "More.\n".repeat(300)),
+            ),
+        ),
         (Law::Names, "crates/runtime/src/utils.rs:1", named("crates/runtime/src/utils.rs", "")),
         (
             Law::Names,

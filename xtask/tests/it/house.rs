@@ -60,6 +60,11 @@ pub(crate) fn sound() -> BTreeMap<String, String> {
     );
     put("crates/runtime/tests/it/main.rs", "//! Tests.\nuse aion_store::MemoryStore;\n");
     put("crates/cli/src/daemon.rs", "//! Puts it together.\nuse aion_store::SqliteStore;\n");
+    put("crates/core/src/effect.rs", EFFECTS);
+    let rows = CRATES.iter().map(|m| format!("| `{}` | it |\n", m.directory));
+    let map =
+        rows.fold("| `RunTurn` | key |\n| `Stop` | key |\n".to_owned(), |map, row| map + &row);
+    put("ARCHITECTURE.md", &map);
     put("README.md", concat!("Open /ho", "me/you/project.\n"));
     files
 }
@@ -115,3 +120,15 @@ unimplemented = "warn"
 dbg_macro = "warn"
 await_holding_lock = "deny"
 "#;
+
+const EFFECTS: &str = "//! Effects.
+pub enum Effect {
+    /// One.
+    RunTurn {
+        /// A field.
+        turn: TurnId,
+    },
+    /// Two.
+    Stop(SlotId),
+}
+";
