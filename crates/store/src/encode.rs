@@ -56,10 +56,7 @@ impl Encoded {
             changes(event, &mut encoded.changes);
         }
         if encoded.bytes > APPEND_LIMIT {
-            return Err(StoreError::TooLarge {
-                bytes: encoded.bytes,
-                limit: APPEND_LIMIT,
-            });
+            return Err(StoreError::TooLarge { bytes: encoded.bytes, limit: APPEND_LIMIT });
         }
         Ok(encoded)
     }
@@ -97,10 +94,7 @@ pub(crate) fn encode_items(items: &[Item]) -> Result<(Vec<EncodedItem>, usize), 
         let bytes =
             serde_json::to_vec(item).map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let item = if bytes.len() > INLINE_LIMIT {
-            EncodedItem::Blob {
-                sha256: sha256_hex(&bytes),
-                bytes,
-            }
+            EncodedItem::Blob { sha256: sha256_hex(&bytes), bytes }
         } else {
             EncodedItem::Inline(bytes)
         };
@@ -108,10 +102,7 @@ pub(crate) fn encode_items(items: &[Item]) -> Result<(Vec<EncodedItem>, usize), 
         encoded.push(item);
     }
     if total > APPEND_LIMIT {
-        return Err(StoreError::TooLarge {
-            bytes: total,
-            limit: APPEND_LIMIT,
-        });
+        return Err(StoreError::TooLarge { bytes: total, limit: APPEND_LIMIT });
     }
     Ok((encoded, total))
 }
@@ -120,7 +111,5 @@ pub(crate) fn encode_items(items: &[Item]) -> Result<(Vec<EncodedItem>, usize), 
 pub(crate) fn wall_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| {
-            u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
-        })
+        .map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
 }

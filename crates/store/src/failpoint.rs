@@ -62,10 +62,6 @@ mod armed {
             Some((name, nth)) => (name.to_owned(), nth.parse().ok()?),
             None => (text, 1),
         };
-        Some(Armed {
-            name,
-            nth,
-            seen: AtomicU64::new(0),
-        })
+        Some(Armed { name, nth, seen: AtomicU64::new(0) })
     }
 }

@@ -16,7 +16,9 @@ use futures::future::{BoxFuture, FutureExt, ready};
 use crate::encode::{Encoded, encode_items};
 use crate::error::StoreError;
 use crate::event_store::{Append, EventStore, Loaded, Snapshot, TeamRow, Totals};
-use crate::projection::{Counts, MemberState, MessageState, RequestState, Rows, TaskState, apply};
+use crate::projection::{
+    Counts, MemberState, MessageState, NewOwner, RequestState, Rows, TaskState, apply,
+};
 use crate::upcast;
 
 /// Keeps teams in memory.
@@ -69,10 +71,7 @@ impl MemoryStore {
     }
 
     fn log<'a>(inner: &'a Inner, team: &TeamId) -> Result<&'a Log, StoreError> {
-        inner
-            .teams
-            .get(team)
-            .ok_or_else(|| StoreError::NoTeam(team.clone()))
+        inner.teams.get(team).ok_or_else(|| StoreError::NoTeam(team.clone()))
     }
 
     fn open_now(&self, team: &TeamId) -> Result<Loaded, StoreError> {
@@ -84,12 +83,7 @@ impl MemoryStore {
         let snapshot = log.snapshots.values().next_back().cloned();
         let after = snapshot.as_ref().map_or(Seq(0), |snapshot| snapshot.seq);
         let events = log.events(team, after, usize::MAX)?;
-        Ok(Loaded {
-            epoch,
-            snapshot,
-            events,
-            last_append_wall_ms: log.wall_ms,
-        })
+        Ok(Loaded { epoch, snapshot, events, last_append_wall_ms: log.wall_ms })
     }
 
     fn append_now(&self, append: &Append) -> Result<(), StoreError> {
@@ -99,10 +93,7 @@ impl MemoryStore {
             return Err(StoreError::NoTeam(append.team.clone()));
         };
         if log.epoch != encoded.epoch {
-            return Err(StoreError::StaleEpoch {
-                team: encoded.team,
-                current: log.epoch,
-            });
+            return Err(StoreError::StaleEpoch { team: encoded.team, current: log.epoch });
         }
         if log.seq() != encoded.expected {
             return Err(StoreError::Conflict {
@@ -135,11 +126,7 @@ impl MemoryStore {
             });
         }
         let bucket = snapshot.seq.0 / SNAPSHOT_SPACING;
-        if log
-            .snapshots
-            .get(&bucket)
-            .is_none_or(|kept| kept.seq <= snapshot.seq)
-        {
+        if log.snapshots.get(&bucket).is_none_or(|kept| kept.seq <= snapshot.seq) {
             log.snapshots.insert(bucket, snapshot);
         }
         Ok(())
@@ -158,10 +145,7 @@ impl MemoryStore {
         let kept = inner
             .conversations
             .entry(conversation.clone())
-            .or_insert_with(|| Conversation {
-                team: team.clone(),
-                items: Vec::new(),
-            });
+            .or_insert_with(|| Conversation { team: team.clone(), items: Vec::new() });
         if kept.team != *team || kept.items.len() as u64 != expected {
             return Err(StoreError::Conflict {
                 team: team.clone(),
@@ -175,20 +159,15 @@ impl MemoryStore {
 
     fn items_now(&self, conversation: &ConversationId, after: u64, limit: usize) -> Vec<Item> {
         let skip = usize::try_from(after).unwrap_or(usize::MAX);
-        self.lock()
-            .conversations
-            .get(conversation)
-            .map_or_else(Vec::new, |kept| {
-                kept.items.iter().skip(skip).take(limit).cloned().collect()
-            })
+        self.lock().conversations.get(conversation).map_or_else(Vec::new, |kept| {
+            kept.items.iter().skip(skip).take(limit).cloned().collect()
+        })
     }
 
     fn erase_now(&self, team: &TeamId) -> Result<(), StoreError> {
         let mut inner = self.lock();
         let gone = inner.teams.remove(team).map(|_| ());
-        inner
-            .conversations
-            .retain(|_, conversation| conversation.team != *team);
+        inner.conversations.retain(|_, conversation| conversation.team != *team);
         gone.ok_or_else(|| StoreError::NoTeam(team.clone()))
     }
 
@@ -285,11 +264,7 @@ impl EventStore for MemoryStore {
     ) -> BoxFuture<'a, Result<Option<Snapshot>, StoreError>> {
         let inner = self.lock();
         let found = inner.teams.get(team).and_then(|log| {
-            log.snapshots
-                .values()
-                .rev()
-                .find(|snapshot| snapshot.seq <= at)
-                .cloned()
+            log.snapshots.values().rev().find(|snapshot| snapshot.seq <= at).cloned()
         });
         ready(Ok(found)).boxed()
     }
@@ -364,9 +339,7 @@ impl Rows for Models {
     }
 
     fn move_member(&mut self, slot: SlotId, to: MemberState) -> Result<bool, Infallible> {
-        Ok(advance(self.members.get_mut(&slot), to, |state| {
-            *state == MemberState::Removed
-        }))
+        Ok(advance(self.members.get_mut(&slot), to, |state| *state == MemberState::Removed))
     }
 
     fn put_message(
@@ -375,10 +348,7 @@ impl Rows for Models {
         message: MessageId,
         _seq: Seq,
     ) -> Result<bool, Infallible> {
-        Ok(put(
-            self.messages.entry((slot, message)),
-            MessageState::Queued,
-        ))
+        Ok(put(self.messages.entry((slot, message)), MessageState::Queued))
     }
 
     fn move_message(
@@ -388,11 +358,7 @@ impl Rows for Models {
         to: MessageState,
     ) -> Result<bool, Infallible> {
         let settled = |state: &MessageState| *state as u8 >= MessageState::Acknowledged as u8;
-        Ok(advance(
-            self.messages.get_mut(&(slot, message)),
-            to,
-            settled,
-        ))
+        Ok(advance(self.messages.get_mut(&(slot, message)), to, settled))
     }
 
     fn put_task(&mut self, task: TaskId, _owner: Option<SlotId>) -> Result<bool, Infallible> {
@@ -403,7 +369,7 @@ impl Rows for Models {
         &mut self,
         task: TaskId,
         state: Option<TaskState>,
-        _owner: Option<Option<SlotId>>,
+        _owner: NewOwner,
     ) -> Result<bool, Infallible> {
         let closed = |state: &TaskState| *state as u8 >= TaskState::Completed as u8;
         Ok(state.is_some_and(|to| advance(self.tasks.get_mut(&task), to, closed)))

@@ -15,59 +15,21 @@ use crate::event_store::Totals;
 /// One change of a read model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    Team {
-        name: String,
-        owner: String,
-        workspace: String,
-        solo: bool,
-    },
+    Team { name: String, owner: String, workspace: String, solo: bool },
     TeamName(String),
     TeamEnded,
-    Member {
-        slot: SlotId,
-        name: String,
-    },
-    MemberName {
-        slot: SlotId,
-        name: String,
-    },
-    MemberState {
-        slot: SlotId,
-        state: MemberState,
-    },
+    Member { slot: SlotId, name: String },
+    MemberName { slot: SlotId, name: String },
+    MemberState { slot: SlotId, state: MemberState },
     Restarted(SlotId),
-    Message {
-        slot: SlotId,
-        message: MessageId,
-        seq: Seq,
-    },
-    MessageState {
-        slot: SlotId,
-        message: MessageId,
-        state: MessageState,
-    },
+    Message { slot: SlotId, message: MessageId, seq: Seq },
+    MessageState { slot: SlotId, message: MessageId, state: MessageState },
     TurnEnded,
-    Task {
-        task: TaskId,
-        owner: Option<SlotId>,
-    },
-    TaskChange {
-        task: TaskId,
-        state: Option<TaskState>,
-        owner: Option<Option<SlotId>>,
-    },
-    Request {
-        request: RequestId,
-        kind: &'static str,
-    },
-    RequestState {
-        request: RequestId,
-        state: RequestState,
-    },
-    Usage {
-        slot: SlotId,
-        usage: Usage,
-    },
+    Task { task: TaskId, owner: Option<SlotId> },
+    TaskMoved { task: TaskId, state: Option<TaskState>, owner: NewOwner },
+    Request { request: RequestId, kind: &'static str },
+    RequestState { request: RequestId, state: RequestState },
+    Usage { slot: SlotId, usage: Usage },
 }
 
 /// Where a member stands, as a small integer in a row.
@@ -97,6 +59,25 @@ pub(crate) enum TaskState {
     InProgress = 1,
     Completed = 2,
     Deleted = 3,
+}
+
+/// What becomes of a task's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewOwner {
+    Same,
+    Nobody,
+    Member(SlotId),
+}
+
+impl NewOwner {
+    #[expect(clippy::option_option, reason = "absent, nobody and a member are three things")]
+    fn of(change: Option<Option<SlotId>>) -> Self {
+        match change {
+            None => Self::Same,
+            Some(None) => Self::Nobody,
+            Some(Some(slot)) => Self::Member(slot),
+        }
+    }
 }
 
 /// Where a request stands. From [`RequestState::Decided`] on it is closed.
@@ -161,7 +142,7 @@ pub(crate) trait Rows {
         &mut self,
         task: TaskId,
         state: Option<TaskState>,
-        owner: Option<Option<SlotId>>,
+        owner: NewOwner,
     ) -> Result<bool, Self::Error>;
     fn put_request(&mut self, request: RequestId, kind: &str) -> Result<bool, Self::Error>;
     fn move_request(&mut self, request: RequestId, to: RequestState) -> Result<bool, Self::Error>;
@@ -172,14 +153,7 @@ pub(crate) trait Rows {
 pub(crate) fn changes(recorded: &Recorded, out: &mut Vec<Change>) {
     let state = |slot: &SlotId, state| Change::MemberState { slot: *slot, state };
     match &recorded.event {
-        Event::TeamCreated {
-            name,
-            owner,
-            workspace,
-            solo,
-            lead,
-            ..
-        } => {
+        Event::TeamCreated { name, owner, workspace, solo, lead, .. } => {
             out.push(Change::Team {
                 name: name.clone(),
                 owner: owner.clone(),
@@ -190,9 +164,7 @@ pub(crate) fn changes(recorded: &Recorded, out: &mut Vec<Change>) {
         }
         Event::TeamRenamed { name } => out.push(Change::TeamName(name.clone())),
         Event::TeamEnded => out.push(Change::TeamEnded),
-        Event::AgentSpawned {
-            slot, member: spec, ..
-        } => out.push(member(*slot, spec)),
+        Event::AgentSpawned { slot, member: spec, .. } => out.push(member(*slot, spec)),
         Event::AgentReady { slot, .. } => out.push(state(slot, MemberState::Ready)),
         Event::AgentRestarting { slot, .. } => {
             out.push(Change::Restarted(*slot));
@@ -200,18 +172,11 @@ pub(crate) fn changes(recorded: &Recorded, out: &mut Vec<Change>) {
         }
         Event::AgentFailed { slot, .. } => out.push(state(slot, MemberState::Failed)),
         Event::AgentRenamed { slot, name, .. } => {
-            out.push(Change::MemberName {
-                slot: *slot,
-                name: name.as_str().to_owned(),
-            });
+            out.push(Change::MemberName { slot: *slot, name: name.as_str().to_owned() });
         }
         Event::AgentStopping { slot, .. } => out.push(state(slot, MemberState::Stopping)),
         Event::AgentRemoved { slot, .. } => out.push(state(slot, MemberState::Removed)),
-        Event::MessageSent {
-            message,
-            recipients,
-            ..
-        } => {
+        Event::MessageSent { message, recipients, .. } => {
             out.extend(recipients.iter().map(|slot| Change::Message {
                 slot: *slot,
                 message: message.id,
@@ -231,40 +196,19 @@ pub(crate) fn changes(recorded: &Recorded, out: &mut Vec<Change>) {
             out.push(mail(*slot, *message, MessageState::Dead));
         }
         Event::TurnStarted { slot, batch, .. } => {
-            out.extend(
-                batch
-                    .iter()
-                    .map(|id| mail(*slot, *id, MessageState::Delivered)),
-            );
+            out.extend(batch.iter().map(|id| mail(*slot, *id, MessageState::Delivered)));
         }
-        Event::TurnEnded {
-            slot,
-            acknowledged,
-            requeued,
-            usage,
-            ..
-        } => {
+        Event::TurnEnded { slot, acknowledged, requeued, usage, .. } => {
             out.push(Change::TurnEnded);
-            out.extend(
-                acknowledged
-                    .iter()
-                    .map(|id| mail(*slot, *id, MessageState::Acknowledged)),
-            );
-            out.extend(
-                requeued
-                    .iter()
-                    .map(|id| mail(*slot, *id, MessageState::Queued)),
-            );
+            out.extend(acknowledged.iter().map(|id| mail(*slot, *id, MessageState::Acknowledged)));
+            out.extend(requeued.iter().map(|id| mail(*slot, *id, MessageState::Queued)));
             out.extend(usage.and_then(|usage| used(*slot, usage)));
         }
         Event::CallReserved { slot, usage, .. } | Event::UsageRecorded { slot, usage } => {
             out.extend(used(*slot, *usage));
         }
         Event::TaskCreated { task, owner, .. } => {
-            out.push(Change::Task {
-                task: *task,
-                owner: *owner,
-            });
+            out.push(Change::Task { task: *task, owner: *owner });
         }
         Event::TaskChanged { task, change, .. } => {
             let state = change.status.map(|status| match status {
@@ -275,30 +219,24 @@ pub(crate) fn changes(recorded: &Recorded, out: &mut Vec<Change>) {
             });
             // A task that is released is nobody's work any more.
             let released = (change.owner == Some(None)).then_some(TaskState::Pending);
-            out.push(Change::TaskChange {
+            out.push(Change::TaskMoved {
                 task: *task,
                 state: state.or(released),
-                owner: change.owner,
+                owner: NewOwner::of(change.owner),
             });
         }
         Event::RequestOpened { request } => {
-            out.push(Change::Request {
-                request: request.id,
-                kind: request.kind.name(),
-            });
+            out.push(Change::Request { request: request.id, kind: request.kind.name() });
         }
-        Event::RequestDecided { request, .. } => out.push(Change::RequestState {
-            request: *request,
-            state: RequestState::Decided,
-        }),
-        Event::RequestOrphaned { request } => out.push(Change::RequestState {
-            request: *request,
-            state: RequestState::Orphaned,
-        }),
-        Event::RequestWithdrawn { request, .. } => out.push(Change::RequestState {
-            request: *request,
-            state: RequestState::Withdrawn,
-        }),
+        Event::RequestDecided { request, .. } => {
+            out.push(Change::RequestState { request: *request, state: RequestState::Decided });
+        }
+        Event::RequestOrphaned { request } => {
+            out.push(Change::RequestState { request: *request, state: RequestState::Orphaned });
+        }
+        Event::RequestWithdrawn { request, .. } => {
+            out.push(Change::RequestState { request: *request, state: RequestState::Withdrawn });
+        }
         Event::SettingsChanged { .. }
         | Event::TeamHeld { .. }
         | Event::TeamReleased { .. }
@@ -320,6 +258,7 @@ pub(crate) fn changes(recorded: &Recorded, out: &mut Vec<Change>) {
         | Event::GrantRevoked { .. }
         | Event::DelegationChanged { .. }
         | Event::CapChanged { .. }
+        | Event::KeyUsed { .. }
         | Event::FactObserved { .. } => {}
     }
 }
@@ -332,12 +271,7 @@ pub(crate) fn apply<R: Rows>(
 ) -> Result<(), R::Error> {
     let totals = &mut counts.totals;
     match change {
-        Change::Team {
-            name,
-            owner,
-            workspace,
-            solo,
-        } => {
+        Change::Team { name, owner, workspace, solo } => {
             rows.put_team(name, owner, workspace, *solo)?;
         }
         Change::TeamName(name) => rows.name_team(name)?,
@@ -355,11 +289,7 @@ pub(crate) fn apply<R: Rows>(
         Change::Message { slot, message, seq } => {
             totals.messages_accepted += u64::from(rows.put_message(*slot, *message, *seq)?);
         }
-        Change::MessageState {
-            slot,
-            message,
-            state,
-        } => {
+        Change::MessageState { slot, message, state } => {
             let moved = u64::from(rows.move_message(*slot, *message, *state)?);
             match state {
                 MessageState::Queued | MessageState::Delivered => {}
@@ -372,7 +302,7 @@ pub(crate) fn apply<R: Rows>(
         Change::Task { task, owner } => {
             counts.tasks_open += u64::from(rows.put_task(*task, *owner)?);
         }
-        Change::TaskChange { task, state, owner } => {
+        Change::TaskMoved { task, state, owner } => {
             let changed = rows.change_task(*task, *state, *owner)?;
             if changed && matches!(state, Some(TaskState::Completed | TaskState::Deleted)) {
                 counts.tasks_open = counts.tasks_open.saturating_sub(1);
@@ -395,18 +325,11 @@ pub(crate) fn apply<R: Rows>(
 }
 
 fn member(slot: SlotId, spec: &MemberSpec) -> Change {
-    Change::Member {
-        slot,
-        name: spec.name.as_str().to_owned(),
-    }
+    Change::Member { slot, name: spec.name.as_str().to_owned() }
 }
 
 fn mail(slot: SlotId, message: MessageId, state: MessageState) -> Change {
-    Change::MessageState {
-        slot,
-        message,
-        state,
-    }
+    Change::MessageState { slot, message, state }
 }
 
 fn used(slot: SlotId, usage: Usage) -> Option<Change> {

@@ -31,16 +31,10 @@ fn read_with(
         Ok(value) => value,
         Err(error) => return Err(StoreError::Corrupt(format!("{}: {error}", place()))),
     };
-    let name = value["event"]["type"]
-        .as_str()
-        .unwrap_or("without a type")
-        .to_owned();
+    let name = value["event"]["type"].as_str().unwrap_or("without a type").to_owned();
     let version = value["version"].as_u64().unwrap_or(0);
     if version > u64::from(current) {
-        return Err(StoreError::Newer(format!(
-            "{} ({name}, version {version})",
-            place()
-        )));
+        return Err(StoreError::Newer(format!("{} ({name}, version {version})", place())));
     }
     if version == 0 {
         return Err(StoreError::Corrupt(format!("{}: no version", place())));
@@ -78,10 +72,8 @@ mod tests {
         current: u16,
         steps: &[Step],
     ) -> Result<Recorded, String> {
-        read_with(&stored(version, event), current, steps, || {
-            "event 7 of team a".to_owned()
-        })
-        .map_err(|error| error.to_string())
+        read_with(&stored(version, event), current, steps, || "event 7 of team a".to_owned())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -90,9 +82,7 @@ mod tests {
             |value| value["event"]["title"] = value["event"]["label"].take(),
             |value| value["event"]["name"] = value["event"]["title"].take(),
         ];
-        let renamed = Event::TeamRenamed {
-            name: "b".to_owned(),
-        };
+        let renamed = Event::TeamRenamed { name: "b".to_owned() };
         let old = json!({ "type": "team_renamed", "label": "b" });
         let newer = json!({ "type": "team_renamed", "title": "b" });
         let current = json!({ "type": "team_renamed", "name": "b" });
@@ -111,10 +101,7 @@ mod tests {
              update aion to read it"
         );
         let unknown = check(1, &json!({ "type": "team_sang" }), 1, &[]).unwrap_err();
-        assert!(
-            unknown.starts_with("event 7 of team a (team_sang: unknown variant"),
-            "{unknown}"
-        );
+        assert!(unknown.starts_with("event 7 of team a (team_sang: unknown variant"), "{unknown}");
     }
 
     #[test]

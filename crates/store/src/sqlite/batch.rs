@@ -10,7 +10,7 @@ use crate::failpoint;
 use crate::projection::apply;
 use crate::sqlite::blobs::Blobs;
 use crate::sqlite::heads::Heads;
-use crate::sqlite::rows::{SqlRows, signed};
+use crate::sqlite::rows::{SqlRows, signed, unsigned};
 
 /// One thing that shares its commit with others.
 #[derive(Debug)]
@@ -121,22 +121,9 @@ fn write<'e>(
                 meta = true;
                 open(connection, ledger, team)?
             }
-            Entry::Items {
-                team,
-                conversation,
-                expected,
-                items: new,
-                ..
-            } => {
-                let outcome = append_items(
-                    connection,
-                    ledger,
-                    blobs,
-                    team,
-                    conversation,
-                    *expected,
-                    new,
-                )?;
+            Entry::Items { team, conversation, expected, items: new, .. } => {
+                let outcome =
+                    append_items(connection, ledger, blobs, team, conversation, *expected, new)?;
                 items |= outcome.is_ok();
                 outcome
             }
@@ -171,18 +158,15 @@ fn write<'e>(
 
 /// Begins a transaction that may write.
 pub(crate) fn begin(connection: &Connection) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("BEGIN IMMEDIATE")?
-        .execute([])
-        .map(|_| ())
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(|_| ())
 }
 
 /// Commits, and tells an error after which nothing is known from one after which nothing is written.
 pub(crate) fn end(connection: &Connection, fault: CommitFault) -> Result<(), Failure> {
     let committed = match fault {
-        CommitFault::None | CommitFault::Applied => connection
-            .prepare_cached("COMMIT")
-            .and_then(|mut commit| commit.execute([])),
+        CommitFault::None | CommitFault::Applied => {
+            connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))
+        }
         CommitFault::NotApplied => Ok(0),
     };
     match committed {
@@ -223,10 +207,7 @@ fn append(
         return Ok(Err(StoreError::NoTeam(team.clone())));
     };
     if head.epoch != encoded.epoch {
-        return Ok(Err(StoreError::StaleEpoch {
-            team: team.clone(),
-            current: head.epoch,
-        }));
+        return Ok(Err(StoreError::StaleEpoch { team: team.clone(), current: head.epoch }));
     }
     if head.seq != encoded.expected.0 {
         return Ok(Err(conflict(team, encoded.expected.0, head.seq)));
@@ -241,10 +222,7 @@ fn append(
         head.link = head.link.next(body);
         insert.execute((head.key, signed(head.seq), &body[..], &head.link.0[..]))?;
     }
-    let mut rows = SqlRows {
-        connection,
-        key: head.key,
-    };
+    let mut rows = SqlRows { connection, key: head.key };
     for change in &encoded.changes {
         apply(change, &mut rows, &mut head.counts)?;
     }
@@ -264,17 +242,11 @@ fn open(
         connection
             .prepare_cached("INSERT INTO teams (team, epoch, head) VALUES (?1, ?2, zeroblob(32))")?
             .execute((team.as_str(), signed(epoch)))?;
-        ledger
-            .heads
-            .add(team, connection.last_insert_rowid(), epoch);
+        ledger.heads.add(team, connection.last_insert_rowid(), epoch);
     }
     let opened = ledger.heads.get(connection, team)?.map(|head| {
         head.epoch = epoch;
-        Done::Opened {
-            epoch,
-            seq: Seq(head.seq),
-            wall_ms: head.wall_ms,
-        }
+        Done::Opened { epoch, seq: Seq(head.seq), wall_ms: head.wall_ms }
     });
     ledger.heads.touch(team);
     Ok(opened.ok_or_else(|| StoreError::NoTeam(team.clone())))
@@ -294,9 +266,7 @@ fn append_items(
     };
     let found: Option<(i64, i64)> = connection
         .prepare_cached("SELECT key, team FROM conversations WHERE name = ?1")?
-        .query_row([conversation.as_str()], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
+        .query_row([conversation.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let count = match found {
         Some((key, _)) => count_items(connection, key)?,
@@ -311,21 +281,18 @@ fn append_items(
         EncodedItem::Blob { .. } | EncodedItem::Inline(_) => None,
     });
     if let Some(sha256) = gone {
-        return Ok(Err(StoreError::Unavailable(format!(
-            "the transcript file {sha256} is gone"
-        ))));
+        return Ok(Err(StoreError::Unavailable(format!("the transcript file {sha256} is gone"))));
     }
     if items.is_empty() {
         return Ok(Ok(Done::Kept));
     }
-    let key = match found {
-        Some((key, _)) => key,
-        None => {
-            connection
-                .prepare_cached("INSERT INTO conversations (name, team) VALUES (?1, ?2)")?
-                .execute((conversation.as_str(), head.key))?;
-            connection.last_insert_rowid()
-        }
+    let key = if let Some((key, _)) = found {
+        key
+    } else {
+        connection
+            .prepare_cached("INSERT INTO conversations (name, team) VALUES (?1, ?2)")?
+            .execute((conversation.as_str(), head.key))?;
+        connection.last_insert_rowid()
     };
     let mut insert =
         connection.prepare_cached("INSERT INTO items (id, body, blob) VALUES (?1, ?2, ?3)")?;
@@ -350,17 +317,10 @@ pub(crate) fn item_id(conversation: i64, place: u64) -> i64 {
 fn count_items(connection: &Connection, conversation: i64) -> rusqlite::Result<u64> {
     let last: Option<i64> = connection
         .prepare_cached("SELECT max(id) FROM items WHERE id >= ?1 AND id < ?2")?
-        .query_row(
-            (item_id(conversation, 0), item_id(conversation + 1, 0)),
-            |row| row.get(0),
-        )?;
-    Ok(last.map_or(0, |id| u64::from(id as u32) + 1))
+        .query_row((item_id(conversation, 0), item_id(conversation + 1, 0)), |row| row.get(0))?;
+    Ok(last.map_or(0, |id| (unsigned(id) & u64::from(u32::MAX)) + 1))
 }
 
 fn conflict(team: &TeamId, expected: u64, actual: u64) -> StoreError {
-    StoreError::Conflict {
-        team: team.clone(),
-        expected: Seq(expected),
-        actual: Seq(actual),
-    }
+    StoreError::Conflict { team: team.clone(), expected: Seq(expected), actual: Seq(actual) }
 }

@@ -20,9 +20,7 @@ pub(crate) struct Blobs {
 
 impl Blobs {
     pub(crate) fn new(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-        }
+        Self { root: root.to_owned() }
     }
 
     /// Keeps some bytes under their hash; durable when this returns.
@@ -35,10 +33,7 @@ impl Blobs {
             sync_dir(&self.root).map_err(fail)?;
         }
         let file = dir.join(sha256);
-        if file
-            .metadata()
-            .is_ok_and(|found| found.len() == bytes.len() as u64)
-        {
+        if file.metadata().is_ok_and(|found| found.len() == bytes.len() as u64) {
             // An earlier process may have died between the rename and the sync.
             return sync_dir(&dir).map_err(fail);
         }
@@ -88,11 +83,7 @@ impl Blobs {
     /// Removes all files of a team.
     pub(crate) fn erase(&self, team: &TeamId) -> io::Result<()> {
         remove(&self.dir(team))?;
-        if self.root.is_dir() {
-            sync_dir(&self.root)
-        } else {
-            Ok(())
-        }
+        if self.root.is_dir() { sync_dir(&self.root) } else { Ok(()) }
     }
 
     /// Removes what an erasure left behind when it was cut short.

@@ -53,7 +53,5 @@ fn checkpoint(connection: &Connection, kind: Checkpoint) -> rusqlite::Result<()>
 
 /// Runs a checkpoint and says how many pages the log has.
 fn pragma(connection: &Connection, sql: &str) -> rusqlite::Result<i64> {
-    connection
-        .prepare_cached(sql)?
-        .query_row([], |row| row.get(1))
+    connection.prepare_cached(sql)?.query_row([], |row| row.get(1))
 }

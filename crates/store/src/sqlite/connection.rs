@@ -78,10 +78,7 @@ pub(crate) fn failed(doing: &str, error: &rusqlite::Error) -> StoreError {
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => {
-            matches!(
-                failure.code,
-                ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase
-            )
+            matches!(failure.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
         }
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
@@ -93,21 +90,12 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 
 /// Makes a directory that only its owner can enter, with its parents; leaves one that exists.
 pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 /// Makes an empty file that only its owner can read, unless it exists.
 pub(crate) fn create_private(file: &Path) -> io::Result<fs::File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(file)
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(file)
 }
 
 /// Makes what was created or renamed in a directory durable.

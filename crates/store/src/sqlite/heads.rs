@@ -141,12 +141,7 @@ fn load(connection: &Connection, team: &TeamId) -> rusqlite::Result<Option<Head>
 }
 
 fn store(connection: &Connection, head: &Head, commits: u64) -> rusqlite::Result<()> {
-    let Counts {
-        members,
-        tasks_open,
-        requests_open,
-        totals,
-    } = head.counts;
+    let Counts { members, tasks_open, requests_open, totals } = head.counts;
     connection
         .prepare_cached(
             "UPDATE teams SET epoch = ?2, seq = ?3, head = ?4, wall_ms = ?5, commits = ?6,

@@ -24,9 +24,7 @@ impl DirectoryLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::Locked {
-                    holder: holder(&mut file),
-                });
+                return Err(StoreError::Locked { holder: holder(&mut file) });
             }
             Err(TryLockError::Error(error)) => return Err(fail(error)),
         }
@@ -48,14 +46,9 @@ fn holder(file: &mut File) -> String {
 }
 
 fn own_description() -> String {
-    let command: Vec<String> = std::env::args_os()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let command: String = command
-        .join(" ")
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(SHOWN)
-        .collect();
+    let command: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command: String =
+        command.join(" ").chars().filter(|c| !c.is_control()).take(SHOWN).collect();
     format!("process {} ({command})\n", std::process::id())
 }

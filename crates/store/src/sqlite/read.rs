@@ -72,9 +72,7 @@ pub(crate) fn events(
     while walk.seq < last && found.len() < limit {
         let page = walk.page(last, limit - found.len())?;
         for (seq, body) in page {
-            found.push(upcast::read(&body, || {
-                format!("event {seq} of team {team}")
-            })?);
+            found.push(upcast::read(&body, || format!("event {seq} of team {team}"))?);
         }
     }
     Ok(found)
@@ -89,10 +87,7 @@ pub(crate) fn verify(connection: &Connection, team: &TeamId) -> Result<Verified,
             upcast::read(&body, || format!("event {seq} of team {team}"))?;
         }
     }
-    Ok(Verified {
-        events: end.seq,
-        hash: end.link.to_string(),
-    })
+    Ok(Verified { events: end.seq, hash: end.link.to_string() })
 }
 
 /// A walk along a chain that trusts no link it has not recomputed.
@@ -111,20 +106,12 @@ impl<'a> Walk<'a> {
         end: &'a End,
         after: u64,
     ) -> Result<Self, StoreError> {
-        let mut walk = Self {
-            connection,
-            team,
-            end,
-            seq: after,
-            link: Link::START,
-        };
+        let mut walk = Self { connection, team, end, seq: after, link: Link::START };
         if after > 0 && after < end.seq {
             walk.link = connection
                 .prepare_cached("SELECT hash FROM events WHERE team = ?1 AND seq = ?2")
                 .and_then(|mut found| {
-                    found
-                        .query_row((end.key, signed(after)), |row| row.get(0).map(Link))
-                        .optional()
+                    found.query_row((end.key, signed(after)), |row| row.get(0).map(Link)).optional()
                 })
                 .map_err(|error| sql(&error))?
                 .ok_or_else(|| walk.broken(after, "is missing"))?;
@@ -134,9 +121,7 @@ impl<'a> Walk<'a> {
 
     /// The next stored bytes, in a read transaction of their own.
     fn page(&mut self, last: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
-        let rows = self
-            .fetch(last, limit.min(PAGE))
-            .map_err(|error| sql(&error))?;
+        let rows = self.fetch(last, limit.min(PAGE)).map_err(|error| sql(&error))?;
         if rows.is_empty() {
             return Err(self.broken(self.seq + 1, "is missing"));
         }
@@ -162,12 +147,7 @@ impl<'a> Walk<'a> {
                  WHERE team = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4",
             )?
             .query_map(
-                (
-                    self.end.key,
-                    signed(self.seq),
-                    signed(last),
-                    signed(limit as u64),
-                ),
+                (self.end.key, signed(self.seq), signed(last), signed(limit as u64)),
                 |row| Ok((unsigned(row.get(0)?), row.get(1)?, Link(row.get(2)?))),
             )?
             .collect()
@@ -216,7 +196,6 @@ pub(crate) fn snapshot(
                     .optional()
             });
         match found {
-            Ok(None) => return Ok(None),
             Ok(Some((snapshot, checksum))) if snapshot_checksum(&snapshot) == checksum => {
                 return Ok(Some(snapshot));
             }
@@ -224,7 +203,7 @@ pub(crate) fn snapshot(
                 tracing::warn!(%team, seq = %snapshot.seq, "a damaged snapshot is ignored");
                 at = snapshot.seq.0 - 1;
             }
-            Ok(Some(_)) => return Ok(None),
+            Ok(_) => return Ok(None),
             Err(error) => {
                 // A cache that cannot be read is no reason not to read the log.
                 tracing::warn!(%team, %error, "snapshots cannot be read and are ignored");
@@ -277,13 +256,9 @@ fn team_row(row: &Row<'_>) -> rusqlite::Result<Option<TeamRow>> {
 /// A team's numbers.
 pub(crate) fn totals(connection: &Connection, team: &TeamId) -> Result<Totals, StoreError> {
     connection
-        .prepare_cached(&format!(
-            "SELECT {COUNT_COLUMNS} FROM teams WHERE team = ?1"
-        ))
+        .prepare_cached(&format!("SELECT {COUNT_COLUMNS} FROM teams WHERE team = ?1"))
         .and_then(|mut query| {
-            query
-                .query_row([team.as_str()], |row| Ok(counts(row, 0)?.totals))
-                .optional()
+            query.query_row([team.as_str()], |row| Ok(counts(row, 0)?.totals)).optional()
         })
         .map_err(|error| sql(&error))?
         .ok_or_else(|| StoreError::NoTeam(team.clone()))
@@ -304,9 +279,7 @@ pub(crate) fn items(
         )
         .and_then(|mut query| {
             query
-                .query_row([conversation.as_str()], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })
+                .query_row([conversation.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()
         })
         .map_err(|error| sql(&error))?;
@@ -353,14 +326,9 @@ fn fetch_items(
         .prepare_cached(
             "SELECT id, body, blob FROM items WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3",
         )?
-        .query_map(
-            (
-                item_id(key, after),
-                item_id(key + 1, 0),
-                signed(limit as u64),
-            ),
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
-        )?
+        .query_map((item_id(key, after), item_id(key + 1, 0), signed(limit as u64)), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?
         .collect()
 }
 
@@ -383,7 +351,7 @@ pub(crate) fn dump(connection: &Connection) -> Result<ReadModelDump, StoreError>
                 let mut line = (*table).to_owned();
                 for column in 0..columns {
                     let value: rusqlite::types::Value = row.get(column)?;
-                    line.push_str(&format!(" {value:?}"));
+                    line.extend([" ", &format!("{value:?}")]);
                 }
                 rows.push(line);
             }
@@ -391,7 +359,5 @@ pub(crate) fn dump(connection: &Connection) -> Result<ReadModelDump, StoreError>
         rows.sort();
         Ok(rows)
     };
-    read()
-        .map(|rows| ReadModelDump { rows })
-        .map_err(|error| sql(&error))
+    read().map(|rows| ReadModelDump { rows }).map_err(|error| sql(&error))
 }

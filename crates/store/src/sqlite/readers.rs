@@ -23,9 +23,7 @@ pub(crate) struct Readers {
 
 impl fmt::Debug for Readers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Readers")
-            .field("threads", &self.threads.len())
-            .finish()
+        f.debug_struct("Readers").field("threads", &self.threads.len()).finish_non_exhaustive()
     }
 }
 
@@ -33,10 +31,7 @@ impl Readers {
     pub(crate) fn start(database: &Path, count: usize) -> Result<Self, StoreError> {
         let (jobs, queue) = mpsc::channel::<Job>();
         let queue = Arc::new(Mutex::new(queue));
-        let mut readers = Self {
-            jobs: Some(jobs),
-            threads: Vec::new(),
-        };
+        let mut readers = Self { jobs: Some(jobs), threads: Vec::new() };
         for _ in 0..count.max(1) {
             let connection = read_only(database)
                 .map_err(|error| failed("open the store for reading", &error))?;
@@ -61,11 +56,7 @@ impl Readers {
             // Nobody waits any more: fine.
             let _ = reply.send(job(connection));
         });
-        self.jobs
-            .as_ref()
-            .ok_or_else(gone)?
-            .send(job)
-            .map_err(|_| gone())?;
+        self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 }

@@ -40,9 +40,7 @@ pub(crate) fn rebuild(connection: &Connection) -> rusqlite::Result<Result<(), St
 fn event(row: &Row<'_>, team: &str) -> rusqlite::Result<Result<Recorded, StoreError>> {
     let seq: i64 = row.get(0)?;
     let body: Vec<u8> = row.get(1)?;
-    Ok(upcast::read(&body, || {
-        format!("event {seq} of team {team}")
-    }))
+    Ok(upcast::read(&body, || format!("event {seq} of team {team}")))
 }
 
 fn project(
@@ -54,9 +52,7 @@ fn project(
     let mut found = Vec::new();
     changes(recorded, &mut found);
     let mut rows = SqlRows { connection, key };
-    found
-        .iter()
-        .try_for_each(|change| apply(change, &mut rows, counts))
+    found.iter().try_for_each(|change| apply(change, &mut rows, counts))
 }
 
 fn keep(connection: &Connection, key: i64, counts: &Counts) -> rusqlite::Result<()> {

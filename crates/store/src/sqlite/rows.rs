@@ -4,7 +4,7 @@ use aion_core::budget::Usage;
 use aion_core::id::{MessageId, RequestId, Seq, SlotId, TaskId};
 use rusqlite::{Connection, Params};
 
-use crate::projection::{MemberState, MessageState, RequestState, Rows, TaskState};
+use crate::projection::{MemberState, MessageState, NewOwner, RequestState, Rows, TaskState};
 
 /// The rows of one team.
 pub(crate) struct SqlRows<'a> {
@@ -39,16 +39,11 @@ impl Rows for SqlRows<'_> {
     }
 
     fn name_team(&mut self, name: &str) -> rusqlite::Result<()> {
-        self.run(
-            "UPDATE teams SET name = ?2 WHERE key = ?1",
-            (self.key, name),
-        )
-        .map(|_| ())
+        self.run("UPDATE teams SET name = ?2 WHERE key = ?1", (self.key, name)).map(|_| ())
     }
 
     fn end_team(&mut self) -> rusqlite::Result<()> {
-        self.run("UPDATE teams SET ended = 1 WHERE key = ?1", (self.key,))
-            .map(|_| ())
+        self.run("UPDATE teams SET ended = 1 WHERE key = ?1", (self.key,)).map(|_| ())
     }
 
     fn put_member(&mut self, slot: SlotId, name: &str) -> rusqlite::Result<bool> {
@@ -110,18 +105,17 @@ impl Rows for SqlRows<'_> {
         &mut self,
         task: TaskId,
         state: Option<TaskState>,
-        owner: Option<Option<SlotId>>,
+        owner: NewOwner,
     ) -> rusqlite::Result<bool> {
+        let (changed, owner) = match owner {
+            NewOwner::Same => (false, None),
+            NewOwner::Nobody => (true, None),
+            NewOwner::Member(slot) => (true, Some(slot.0)),
+        };
         self.run(
             "UPDATE tasks SET state = coalesce(?3, state), owner = iif(?4, ?5, owner)
              WHERE team = ?1 AND task = ?2 AND state < 2",
-            (
-                self.key,
-                task.0,
-                state.map(|state| state as u8),
-                owner.is_some(),
-                owner.flatten().map(|slot| slot.0),
-            ),
+            (self.key, task.0, state.map(|state| state as u8), changed, owner),
         )
     }
 

@@ -6,7 +6,8 @@ use std::path::Path;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::error::StoreError;
-use crate::sqlite::connection::failed;
+use crate::sqlite::connection::{create_private, failed};
+use crate::sqlite::rows::signed;
 
 /// Marks a file as ours, in its header.
 const APPLICATION_ID: i32 = 0x6169_6f6e;
@@ -33,18 +34,13 @@ pub(crate) fn migrate(
         back_up(connection, database, version)?;
     }
     let fail = |error| failed("change the schema of the store", &error);
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(fail)?;
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
     for step in &steps[version..] {
         step(&transaction).map_err(fail)?;
     }
-    transaction
-        .pragma_update(None, "application_id", APPLICATION_ID)
-        .map_err(fail)?;
-    transaction
-        .pragma_update(None, "user_version", steps.len() as i64)
-        .map_err(fail)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(fail)?;
+    transaction.pragma_update(None, "user_version", signed(steps.len() as u64)).map_err(fail)?;
     transaction.commit().map_err(fail)?;
     Ok(version == 0)
 }
@@ -72,26 +68,18 @@ fn version(connection: &Connection) -> Result<usize, StoreError> {
 
 fn check(connection: &Connection, version: usize, known: usize) -> Result<(), StoreError> {
     let fail = |error| failed("read the header of the store", &error);
-    let id: i32 = connection
-        .pragma_query_value(None, "application_id", |row| row.get(0))
-        .map_err(fail)?;
+    let id: i32 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(fail)?;
     let tables: i64 = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(fail)?;
-    let fits = if version == 0 {
-        id == 0 && tables == 0
-    } else {
-        id == APPLICATION_ID && tables > 0
-    };
+    let fits =
+        if version == 0 { id == 0 && tables == 0 } else { id == APPLICATION_ID && tables > 0 };
     if !fits {
-        return Err(StoreError::Corrupt(
-            "the file is not a store of aion".to_owned(),
-        ));
+        return Err(StoreError::Corrupt("the file is not a store of aion".to_owned()));
     }
     if version > known {
-        return Err(StoreError::Newer(format!(
-            "the store (schema {version}; this is {known})"
-        )));
+        return Err(StoreError::Newer(format!("the store (schema {version}; this is {known})")));
     }
     Ok(())
 }
@@ -114,13 +102,11 @@ fn back_up(connection: &Connection, database: &Path, version: usize) -> Result<(
     let Some(target) = copy.to_str() else {
         return Err(fail(std::io::Error::other("the path is not valid UTF-8")));
     };
-    crate::sqlite::connection::create_private(&copy).map_err(fail)?;
+    create_private(&copy).map_err(fail)?;
     connection
         .execute("VACUUM INTO ?1", [target])
         .map_err(|error| failed("keep a copy before changing the schema", &error))?;
-    fs::File::open(&copy)
-        .and_then(|file| file.sync_all())
-        .map_err(fail)
+    fs::File::open(&copy).and_then(|file| file.sync_all()).map_err(fail)
 }
 
 fn first(transaction: &Transaction<'_>) -> rusqlite::Result<()> {

@@ -44,11 +44,7 @@ pub struct SqliteOptions {
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self {
-            readers: 2,
-            max_pages: None,
-            faults: None,
-        }
+        Self { readers: 2, max_pages: None, faults: None }
     }
 }
 
@@ -135,18 +131,12 @@ impl SqliteStore {
         );
         let threads = vec![
             spawn("store-writer", move || writer.run(&queue))?,
-            spawn("store-checkpointer", move || {
-                checkpointer::run(&paths, &witness, &wanted)
-            })?,
+            spawn("store-checkpointer", move || checkpointer::run(&paths, &witness, &wanted))?,
         ];
         Ok(Self {
             readers,
             blobs,
-            writing: Some(Writing {
-                jobs: Some(jobs),
-                threads,
-                _lock: lock,
-            }),
+            writing: Some(Writing { jobs: Some(jobs), threads, _lock: lock }),
         })
     }
 
@@ -156,10 +146,7 @@ impl SqliteStore {
         // Read before the database: the database is never behind it.
         let testimony = Witness::testimony(&paths.witness);
         if !paths.database.exists() && testimony == Testimony::default() {
-            return Err(StoreError::Unavailable(format!(
-                "there is no store in {}",
-                dir.display()
-            )));
+            return Err(StoreError::Unavailable(format!("there is no store in {}", dir.display())));
         }
         check_files(&paths, testimony)?;
         let fail = |error: rusqlite::Error| failed("open the store for reading", &error);
@@ -167,11 +154,7 @@ impl SqliteStore {
         schema::check_readable(&connection)?;
         check_progress(progress(&connection).map_err(fail)?.1, testimony)?;
         let readers = Readers::start(&paths.database, SqliteOptions::default().readers)?;
-        Ok(Self {
-            readers,
-            blobs: Blobs::new(&paths.blobs),
-            writing: None,
-        })
+        Ok(Self { readers, blobs: Blobs::new(&paths.blobs), writing: None })
     }
 
     /// Whether a data directory holds a store.
@@ -182,9 +165,7 @@ impl SqliteStore {
     /// Reads a team's whole log and checks its hash chain.
     pub async fn verify(&self, team: &TeamId) -> Result<Verified, StoreError> {
         let team = team.clone();
-        self.readers
-            .run(move |connection| read::verify(connection, &team))
-            .await
+        self.readers.run(move |connection| read::verify(connection, &team)).await
     }
 
     /// Makes the read models of all teams anew from their logs.
@@ -199,18 +180,11 @@ impl SqliteStore {
 
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
         let Some(writing) = &self.writing else {
-            return Err(StoreError::Unavailable(
-                "it is open for reading only".to_owned(),
-            ));
+            return Err(StoreError::Unavailable("it is open for reading only".to_owned()));
         };
         let gone = || StoreError::Unavailable("the store is closed".to_owned());
         let (reply, answer) = oneshot::channel();
-        writing
-            .jobs
-            .as_ref()
-            .ok_or_else(gone)?
-            .send(job(reply))
-            .map_err(|_| gone())?;
+        writing.jobs.as_ref().ok_or_else(gone)?.send(job(reply)).map_err(|_| gone())?;
         // A writer that fell with the question in hand may have committed it.
         answer
             .await
@@ -222,15 +196,9 @@ impl SqliteStore {
     }
 
     async fn open_team(&self, team: &TeamId) -> Result<Loaded, StoreError> {
-        let Done::Opened {
-            epoch,
-            seq,
-            wall_ms,
-        } = self.group(Entry::Open(team.clone())).await?
+        let Done::Opened { epoch, seq, wall_ms } = self.group(Entry::Open(team.clone())).await?
         else {
-            return Err(StoreError::Unknown(
-                "the store's writer gave no epoch".to_owned(),
-            ));
+            return Err(StoreError::Unknown("the store's writer gave no epoch".to_owned()));
         };
         let team = team.clone();
         self.readers
@@ -238,12 +206,7 @@ impl SqliteStore {
                 let snapshot = read::snapshot(connection, &team, seq)?;
                 let after = snapshot.as_ref().map_or(Seq(0), |snapshot| snapshot.seq);
                 let events = read::events(connection, &team, after, Some(seq), usize::MAX)?;
-                Ok(Loaded {
-                    epoch,
-                    snapshot,
-                    events,
-                    last_append_wall_ms: wall_ms,
-                })
+                Ok(Loaded { epoch, snapshot, events, last_append_wall_ms: wall_ms })
             })
             .await
     }
@@ -254,10 +217,7 @@ impl SqliteStore {
         team: &TeamId,
         items: Vec<EncodedItem>,
     ) -> Result<Vec<EncodedItem>, StoreError> {
-        if items
-            .iter()
-            .all(|item| matches!(item, EncodedItem::Inline(_)))
-        {
+        if items.iter().all(|item| matches!(item, EncodedItem::Inline(_))) {
             return Ok(items);
         }
         let (team, blobs) = (team.clone(), self.blobs.clone());
@@ -316,9 +276,7 @@ impl EventStore for SqliteStore {
 
     fn totals<'a>(&'a self, team: &'a TeamId) -> BoxFuture<'a, Result<Totals, StoreError>> {
         let team = team.clone();
-        self.readers
-            .run(move |connection| read::totals(connection, &team))
-            .boxed()
+        self.readers.run(move |connection| read::totals(connection, &team)).boxed()
     }
 
     fn erase<'a>(&'a self, team: &'a TeamId) -> BoxFuture<'a, Result<(), StoreError>> {
@@ -330,8 +288,7 @@ impl EventStore for SqliteStore {
         team: &'a TeamId,
         snapshot: Snapshot,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.ask(|reply| Job::Snapshot(team.clone(), snapshot, reply))
-            .boxed()
+        self.ask(|reply| Job::Snapshot(team.clone(), snapshot, reply)).boxed()
     }
 
     fn snapshot_before<'a>(
@@ -340,9 +297,7 @@ impl EventStore for SqliteStore {
         at: Seq,
     ) -> BoxFuture<'a, Result<Option<Snapshot>, StoreError>> {
         let team = team.clone();
-        self.readers
-            .run(move |connection| read::snapshot(connection, &team, at))
-            .boxed()
+        self.readers.run(move |connection| read::snapshot(connection, &team, at)).boxed()
     }
 
     fn append_items<'a>(
@@ -356,15 +311,9 @@ impl EventStore for SqliteStore {
             let (items, bytes) = encode_items(&items)?;
             let items = self.keep_blobs(team, items).await?;
             let (team, conversation) = (team.clone(), conversation.clone());
-            self.group(Entry::Items {
-                team,
-                conversation,
-                expected,
-                items,
-                bytes,
-            })
-            .await
-            .map(|_| ())
+            self.group(Entry::Items { team, conversation, expected, items, bytes })
+                .await
+                .map(|_| ())
         }
         .boxed()
     }
@@ -421,14 +370,7 @@ fn prepare(
     let (epoch, commits) = progress(&connection).map_err(fail)?;
     check_progress(commits, testimony)?;
     limit_pages(&connection, max_pages).map_err(fail)?;
-    Ok((
-        connection,
-        Ledger {
-            heads: Heads::default(),
-            epoch,
-            commits,
-        },
-    ))
+    Ok((connection, Ledger { heads: Heads::default(), epoch, commits }))
 }
 
 /// Removes the files of teams that are gone.

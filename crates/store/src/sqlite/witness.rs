@@ -79,14 +79,7 @@ fn read(file: &File, at: u64) -> u64 {
         return 0;
     }
     let half = |range: std::ops::Range<usize>| {
-        record[range]
-            .iter()
-            .rev()
-            .fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
+        record[range].iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
     };
-    if half(8..16) == !half(0..8) {
-        half(0..8)
-    } else {
-        0
-    }
+    if half(8..16) == !half(0..8) { half(0..8) } else { 0 }
 }

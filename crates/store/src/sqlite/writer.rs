@@ -78,17 +78,12 @@ pub(crate) struct Writer {
 
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer")
-            .field("paths", &self.paths)
-            .finish_non_exhaustive()
+        f.debug_struct("Writer").field("paths", &self.paths).finish_non_exhaustive()
     }
 }
 
 impl Writer {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "called once, where the parts are made"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "called once, where the parts are made")]
     pub(crate) fn new(
         paths: Paths,
         connection: Connection,
@@ -156,17 +151,8 @@ impl Writer {
     fn next_batch(&mut self) -> Vec<(Entry, Reply<Done>)> {
         let mut batch = Vec::with_capacity(self.first.len() + self.items.len());
         let mut bytes = 0;
-        let share = if self.items.is_empty() {
-            0
-        } else {
-            ITEMS_SHARE
-        };
-        take(
-            &mut self.first,
-            &mut batch,
-            &mut bytes,
-            APPEND_LIMIT - share,
-        );
+        let share = if self.items.is_empty() { 0 } else { ITEMS_SHARE };
+        take(&mut self.first, &mut batch, &mut bytes, APPEND_LIMIT - share);
         take(&mut self.items, &mut batch, &mut bytes, APPEND_LIMIT);
         batch
     }
@@ -207,11 +193,8 @@ impl Writer {
             return Ok(Vec::new());
         };
         self.attempts += 1;
-        let fault = || {
-            self.faults
-                .as_ref()
-                .map_or(CommitFault::None, |faults| faults(self.attempts))
-        };
+        let fault =
+            || self.faults.as_ref().map_or(CommitFault::None, |faults| faults(self.attempts));
         let before = self.ledger.commits;
         let entries = batch.iter().map(|(entry, _)| entry);
         let result = batch::commit(connection, &mut self.ledger, &self.blobs, entries, fault);
@@ -240,9 +223,8 @@ impl Writer {
                 let _ = reply.send(self.erase(&team));
             }
             Job::Rebuild(reply) => {
-                let rebuilt = self.transaction("rebuild the read models", |connection, _| {
-                    rebuild(connection)
-                });
+                let rebuilt = self
+                    .transaction("rebuild the read models", |connection, _| rebuild(connection));
                 self.ledger.heads.clear();
                 let _ = reply.send(rebuilt);
             }
@@ -305,9 +287,7 @@ impl Writer {
         self.ledger.heads.remove(team);
         // If the thread is busy, its next round cuts the log all the same.
         let _ = self.checkpoints.send(Checkpoint::Truncate);
-        self.blobs
-            .erase(team)
-            .map_err(|error| StoreError::Unavailable(format!("{doing}: {error}")))
+        self.blobs.erase(team).map_err(|error| StoreError::Unavailable(format!("{doing}: {error}")))
     }
 
     fn committed(&mut self, bytes: usize) {
@@ -439,11 +419,7 @@ fn erase(
     team: &TeamId,
 ) -> rusqlite::Result<Result<(), StoreError>> {
     let found: Option<i64> = connection
-        .query_row(
-            "SELECT key FROM teams WHERE team = ?1",
-            [team.as_str()],
-            |row| row.get(0),
-        )
+        .query_row("SELECT key FROM teams WHERE team = ?1", [team.as_str()], |row| row.get(0))
         .optional()?;
     let Some(key) = found else {
         return Ok(Err(StoreError::NoTeam(team.clone())));
@@ -458,10 +434,7 @@ fn erase(
             (item_id(conversation, 0), item_id(conversation + 1, 0)),
         )?;
     }
-    for table in MODELS
-        .iter()
-        .chain(&["conversations", "snapshots", "events"])
-    {
+    for table in MODELS.iter().chain(&["conversations", "snapshots", "events"]) {
         connection.execute(&format!("DELETE FROM {table} WHERE team = ?1"), [key])?;
     }
     connection.execute("DELETE FROM teams WHERE key = ?1", [key])?;

@@ -48,11 +48,7 @@ pub(crate) fn created(team: &TeamId) -> Event {
 }
 
 pub(crate) fn spawned() -> Event {
-    Event::AgentSpawned {
-        slot: MATE,
-        member: member("writer"),
-        consent: None,
-    }
+    Event::AgentSpawned { slot: MATE, member: member("writer"), consent: None, by: Sender::User }
 }
 
 pub(crate) fn sent(id: u64, text: &str) -> Event {
@@ -121,11 +117,5 @@ pub(crate) fn append(team: &TeamId, epoch: u64, expected: u64, events: Vec<Event
 }
 
 pub(crate) fn said(step: u32, text: &str) -> Item {
-    Item {
-        turn: TurnId(1),
-        step,
-        content: Content::Said {
-            text: text.to_owned(),
-        },
-    }
+    Item { turn: TurnId(1), step, content: Content::Said { text: text.to_owned() } }
 }

@@ -26,11 +26,7 @@ async fn a_commit_of_sqlite_that_is_unknown_is_found_or_not() {
         let armed = Arc::new(AtomicBool::new(false));
         let trigger = Arc::clone(&armed);
         let options = SqliteOptions::default().with_commit_faults(move |_| {
-            if trigger.swap(false, Ordering::Relaxed) {
-                fault
-            } else {
-                CommitFault::None
-            }
+            if trigger.swap(false, Ordering::Relaxed) { fault } else { CommitFault::None }
         });
         let store = SqliteStore::open(dir.path(), &options).unwrap();
         let arm = || armed.store(true, Ordering::Relaxed);
