@@ -1,1 +1,29 @@
 //! Drives the core: sessions, runners, tools, supervision.
+//!
+//! A [`TeamService`] opens teams; each runs in its own session, which alone decides by the rules of
+//! `aion-core`, stores what was decided, and only then answers, publishes and acts. Everybody else
+//! holds a [`TeamHandle`]. The runtime has no rules of its own.
+
+mod bus;
+mod clock;
+mod effects;
+mod failpoint;
+mod handle;
+mod host;
+mod ids;
+mod load;
+mod runner;
+mod service;
+mod session;
+mod snapshots;
+mod timer;
+pub mod tools;
+mod world;
+
+pub use bus::{DeltaSubscription, LiveDelta, Subscription, SubscriptionEnd};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use handle::{Committed, Events, SubmitError, TeamHandle};
+pub use ids::{Ids, RandomIds};
+pub use load::OpenError;
+pub use service::{CreateError, NewTeam, TeamService};
+pub use world::{Backends, House};

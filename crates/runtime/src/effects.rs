@@ -1,0 +1,189 @@
+//! The only place where an effect meets the world; it never waits for what it began.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use aion_backends::{SpawnSpec, TurnInput};
+use aion_core::agent::{Agent, AgentState};
+use aion_core::command::Command;
+use aion_core::effect::{Effect, EffectKey};
+use aion_core::id::{SlotId, TurnId};
+use aion_core::prompt;
+use aion_core::team::Team;
+use aion_core::turn::{Turn, TurnOutcome};
+
+use crate::failpoint;
+use crate::handle::TeamHandle;
+use crate::host::TeamHost;
+use crate::runner::{Announce, Order, RunnerHandle};
+use crate::world::{Shared, Upward};
+
+/// The effects of one team that are in flight, and the runners that carry them out.
+#[derive(Debug)]
+pub(crate) struct Effects {
+    shared: Arc<Shared>,
+    handle: TeamHandle,
+    runners: BTreeMap<SlotId, RunnerHandle>,
+    in_flight: BTreeSet<EffectKey>,
+    /// Turns that were live when the team was opened: they are taken up from their journal.
+    taken_up: BTreeSet<TurnId>,
+}
+
+impl Effects {
+    pub(crate) fn new(shared: Arc<Shared>, handle: TeamHandle, opened: &Team) -> Self {
+        let taken_up = opened.agents().filter_map(|agent| agent.turn().map(Turn::id));
+        Self {
+            shared,
+            handle,
+            runners: BTreeMap::new(),
+            in_flight: BTreeSet::new(),
+            taken_up: taken_up.collect(),
+        }
+    }
+
+    /// Performs what is outstanding and not yet in flight. What fails at once comes back as commands.
+    pub(crate) fn perform(&mut self, team: &Team) -> Vec<Command> {
+        self.let_go(team);
+        let mut outstanding = team.outstanding();
+        outstanding.sort_by_key(Effect::key);
+        self.in_flight.retain(|key| outstanding.binary_search_by_key(key, Effect::key).is_ok());
+        let mut failed = Vec::new();
+        for effect in outstanding {
+            if self.in_flight.insert(effect.key()) || self.is_overdue(&effect) {
+                failed.extend(self.begin(team, effect));
+            }
+        }
+        failed
+    }
+
+    /// Whether an agent that was asked to stop is now to be killed. It is the same effect, in haste.
+    fn is_overdue(&self, effect: &Effect) -> bool {
+        matches!(effect, Effect::Stop { slot, kill: true, .. } if self.runners.contains_key(slot))
+    }
+
+    /// Ends every runner, the last one first.
+    pub(crate) async fn end(&mut self) {
+        while let Some((_, runner)) = self.runners.pop_last() {
+            runner.end(&*self.shared.house.clock).await;
+        }
+    }
+
+    /// Kills whoever is no longer meant to run: dropping a runner ends its agent.
+    fn let_go(&mut self, team: &Team) {
+        self.runners.retain(|slot, runner| {
+            team.agent(*slot).is_some_and(|agent| {
+                agent.generation() == runner.generation()
+                    && !matches!(agent.state(), AgentState::Failed { .. })
+            })
+        });
+    }
+
+    fn begin(&mut self, team: &Team, effect: Effect) -> Option<Command> {
+        match effect {
+            Effect::Spawn { slot, generation } => {
+                failpoint::hit("effects.spawn");
+                let agent = team.agent(slot).filter(|agent| agent.generation() == generation)?;
+                self.start(team, agent, Announce::Yes)
+            }
+            Effect::RunTurn { slot, turn } => {
+                failpoint::hit("effects.run_turn");
+                let agent = team.agent(slot)?;
+                self.run_turn(team, agent, turn)
+            }
+            Effect::Answer { slot, turn, request, decision } => {
+                let order = Order::Answer { turn, request, decision: Box::new(decision) };
+                self.order(team.agent(slot)?, order)
+            }
+            Effect::Interrupt { slot, turn } => match self.alive(team.agent(slot)?) {
+                Some(_) => self.order(team.agent(slot)?, Order::Interrupt(turn)),
+                None => {
+                    Some(Command::EndTurn { turn, outcome: TurnOutcome::Interrupted, usage: None })
+                }
+            },
+            Effect::Stop { slot, kill: false, .. } if self.alive(team.agent(slot)?).is_some() => {
+                self.order(team.agent(slot)?, Order::Stop)
+            }
+            Effect::Stop { slot, generation, kill } => {
+                // Dropping the runner kills its agent. Without one nothing runs that could be stopped.
+                let ran = self.runners.remove(&slot).is_some();
+                let cause = match (ran, kill) {
+                    (true, true) => "it was killed",
+                    (true, false) => "it was gone already",
+                    (false, _) => "it was not running",
+                };
+                Some(Command::AgentExited { slot, generation, cause: cause.to_owned() })
+            }
+            Effect::CreateTeam { request } => {
+                let from = self.shared.team.clone();
+                // Without a service nobody can make it; the effect stays outstanding in the log.
+                let _ = self.shared.up.send(Upward::CreateTeam { from, request });
+                None
+            }
+        }
+    }
+
+    fn run_turn(&mut self, team: &Team, agent: &Agent, turn: TurnId) -> Option<Command> {
+        let slot = agent.slot();
+        let live = agent.turn().filter(|live| live.id() == turn)?;
+        // A model that was set since counts from this turn.
+        if self.alive(agent).is_none_or(|runner| runner.model() != agent.model()) {
+            let failed = self.start(team, agent, Announce::No);
+            if failed.is_some() {
+                return failed;
+            }
+        }
+        let ids = &self.shared.house.ids;
+        let input = TurnInput {
+            turn,
+            system: prompt::role_prompt(team, slot),
+            opening: prompt::opening(team, slot, turn, &mut || ids.nonce()),
+            budgeted: live.budgeted(),
+            resume: self.taken_up.contains(&turn).then(|| live.calls().clone()),
+        };
+        self.order(agent, Order::Turn(Box::new(input)))
+    }
+
+    fn alive(&self, agent: &Agent) -> Option<&RunnerHandle> {
+        self.runners
+            .get(&agent.slot())
+            .filter(|runner| runner.generation() == agent.generation() && !runner.is_over())
+    }
+
+    /// Starts an agent's runner in place of an earlier one; what fails at once comes back.
+    fn start(&mut self, team: &Team, agent: &Agent, announce: Announce) -> Option<Command> {
+        let slot = agent.slot();
+        let Some(backend) = self.shared.house.backends.of(agent.agent_type()) else {
+            let cause = format!("nothing here runs agents of the type {:?}", agent.agent_type());
+            return Some(Command::AgentExited { slot, generation: agent.generation(), cause });
+        };
+        let host = TeamHost::new(self.handle.clone(), agent);
+        let spec = SpawnSpec {
+            team: self.shared.team.clone(),
+            slot,
+            generation: agent.generation(),
+            name: agent.name().clone(),
+            role: agent.role(),
+            agent_type: agent.agent_type().to_owned(),
+            model: agent.model().map(str::to_owned),
+            workspace: PathBuf::from(team.workspace()),
+            conversation: agent.conversation().clone(),
+            host: Arc::new(host),
+        };
+        let runner = RunnerHandle::spawn(self.handle.clone(), Arc::clone(backend), spec, announce);
+        // An earlier runner of the slot is dropped here, and its agent ends with it.
+        self.runners.insert(slot, runner);
+        None
+    }
+
+    /// Hands an order to a runner. One that does not take its orders has failed.
+    fn order(&mut self, agent: &Agent, order: Order) -> Option<Command> {
+        let slot = agent.slot();
+        if self.alive(agent).is_some_and(|runner| runner.order(order)) {
+            return None;
+        }
+        self.runners.remove(&slot);
+        let cause = "its runner did not take its orders".to_owned();
+        Some(Command::AgentExited { slot, generation: agent.generation(), cause })
+    }
+}

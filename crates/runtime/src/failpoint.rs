@@ -1,0 +1,2 @@
+//! tmp
+pub(crate) fn hit(_: &str) {}

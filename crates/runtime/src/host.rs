@@ -1,0 +1,311 @@
+//! The house around one agent: what a running turn asks for becomes a command in the agent's own
+//! name; it never takes an identity from an argument.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use aion_agent::host::{Delta, Host, HostError, Permit, ToolOutput, ToolSpec};
+use aion_core::Rejection;
+use aion_core::agent::{Agent, Role};
+use aion_core::budget::{Amount, Usage};
+use aion_core::command::{Caller, Command, ToolProposal};
+use aion_core::event::Event;
+use aion_core::id::{ConversationId, Seq, SlotId, TurnId};
+use aion_core::prompt;
+use aion_core::time::Timestamp;
+use aion_core::transcript::Item;
+use aion_core::turn::{CallId, ToolVerdict};
+use aion_store::StoreError;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use crate::failpoint;
+use crate::handle::{Committed, SubmitError, TeamHandle};
+use crate::tools::CallContext;
+
+/// Transcript items read at a time.
+const PAGE: usize = 1_000;
+/// How often a transcript write is tried: the first may meet an unknown length, the second an
+/// unknown commit.
+const TRIES: usize = 4;
+/// The length of the transcript is not known yet.
+const UNKNOWN: u64 = u64::MAX;
+
+pub(crate) struct TeamHost {
+    handle: TeamHandle,
+    slot: SlotId,
+    role: Role,
+    conversation: ConversationId,
+    /// Items in the transcript, as far as this start of the agent knows.
+    items: AtomicU64,
+    /// The model step that took mail last.
+    step: AtomicU32,
+}
+
+impl fmt::Debug for TeamHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TeamHost")
+            .field("team", self.handle.team())
+            .field("slot", &self.slot)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TeamHost {
+    pub(crate) fn new(handle: TeamHandle, agent: &Agent) -> Self {
+        Self {
+            handle,
+            slot: agent.slot(),
+            role: agent.role(),
+            conversation: agent.conversation().clone(),
+            items: AtomicU64::new(UNKNOWN),
+            step: AtomicU32::new(0),
+        }
+    }
+
+    async fn submit(&self, command: Command) -> Result<Committed, SubmitError> {
+        self.handle.submit(Caller::Agent(self.slot), None, command).await
+    }
+
+    async fn take_mail(&self, turn: TurnId, step: u32) -> Result<Option<String>, HostError> {
+        self.step.store(step, Ordering::Relaxed);
+        self.submit(Command::TakeMail { turn, step }).await.map_err(host_error)?;
+        let (slot, ids) = (self.slot, std::sync::Arc::clone(&self.handle.shared().house.ids));
+        self.handle
+            .query(move |team| {
+                let mail = team.agent(slot)?.turn().filter(|live| live.id() == turn)?.mail();
+                let at_step = |(id, read): (&_, &u32)| (*read == step).then_some(*id);
+                let mail: Vec<_> = mail.iter().filter_map(at_step).collect();
+                (!mail.is_empty())
+                    .then(|| prompt::render_mail(team, slot, &mail, &mut || ids.nonce()))
+            })
+            .await
+            .map_err(host_error)
+    }
+
+    async fn history(&self) -> Result<Vec<Item>, HostError> {
+        let mut items = Vec::new();
+        loop {
+            let page = self.read(items.len() as u64).await?;
+            let last = page.len() < PAGE;
+            items.extend(page);
+            if last {
+                self.items.store(items.len() as u64, Ordering::Release);
+                return Ok(items);
+            }
+        }
+    }
+
+    async fn read(&self, after: u64) -> Result<Vec<Item>, HostError> {
+        let store = &self.handle.shared().house.store;
+        store.items(&self.conversation, after, PAGE).await.map_err(store_error)
+    }
+
+    /// Appends to the transcript. What the store cannot tell is looked up there.
+    async fn record(&self, items: Vec<Item>) -> Result<(), HostError> {
+        failpoint::hit("host.before_record");
+        let shared = self.handle.shared();
+        let count = items.len() as u64;
+        let mut failure = String::new();
+        for _ in 0..TRIES {
+            let known = self.items.load(Ordering::Acquire);
+            let expected = if known == UNKNOWN { 0 } else { known };
+            let appended = shared
+                .house
+                .store
+                .append_items(&shared.team, &self.conversation, expected, items.clone())
+                .await;
+            match appended {
+                Ok(()) => {
+                    self.items.store(expected + count, Ordering::Release);
+                    return Ok(());
+                }
+                Err(StoreError::Conflict { actual: Seq(actual), .. }) => {
+                    // The first write learns the length this way. Later it can only mean that an
+                    // earlier try was stored after all.
+                    if known != UNKNOWN && self.is_stored(expected, &items).await? {
+                        self.items.store(expected + count, Ordering::Release);
+                        return Ok(());
+                    }
+                    self.items.store(actual, Ordering::Release);
+                }
+                Err(error @ StoreError::Unknown(_)) => {
+                    failure = error.to_string();
+                    if known != UNKNOWN && self.is_stored(expected, &items).await? {
+                        self.items.store(expected + count, Ordering::Release);
+                        return Ok(());
+                    }
+                }
+                Err(error) => return Err(store_error(error)),
+            }
+        }
+        Err(HostError::Unavailable(failure))
+    }
+
+    async fn is_stored(&self, at: u64, items: &[Item]) -> Result<bool, HostError> {
+        let stored = self.read(at).await?;
+        Ok(stored.get(..items.len()).is_some_and(|stored| stored == items))
+    }
+
+    async fn propose(&self, proposal: ToolProposal) -> Result<Permit, HostError> {
+        let call = proposal.call.clone();
+        let committed = match self.submit(Command::ProposeTool(Box::new(proposal))).await {
+            Ok(committed) => committed,
+            Err(error) => return refused_or(error),
+        };
+        let verdict = committed.events.iter().find_map(|recorded| match &recorded.event {
+            Event::ToolProposed { call: proposed, verdict, .. } if *proposed == call => {
+                Some(verdict)
+            }
+            _ => None,
+        });
+        Ok(match verdict {
+            Some(ToolVerdict::Run) => Permit::Run,
+            Some(ToolVerdict::Ask { request }) => Permit::Ask(*request),
+            Some(ToolVerdict::Refused { reason }) => Permit::Refused(reason.clone()),
+            None => Permit::Refused("the call was not judged".to_owned()),
+        })
+    }
+
+    async fn start(&self, turn: TurnId, call: &CallId) -> Result<Permit, HostError> {
+        let command = Command::StartTool { turn, call: call.clone() };
+        let committed = match self.submit(command).await {
+            Ok(committed) => committed,
+            Err(error) => return refused_or(error),
+        };
+        failpoint::hit("host.after_start_tool");
+        let permit = committed.events.iter().find_map(|recorded| match &recorded.event {
+            Event::ToolStarted { call: started, .. } if started == call => Some(Permit::Run),
+            Event::ToolRefused { call: refused, reason, .. } if refused == call => {
+                Some(Permit::Refused(reason.clone()))
+            }
+            _ => None,
+        });
+        Ok(permit.unwrap_or_else(|| Permit::Refused("the call was not begun".to_owned())))
+    }
+
+    async fn finish(
+        &self,
+        turn: TurnId,
+        call: &CallId,
+        ok: bool,
+        changed: bool,
+    ) -> Result<(), HostError> {
+        failpoint::hit("host.before_finish_tool");
+        let command = Command::FinishTool { turn, call: call.clone(), ok, changed };
+        match self.submit(command).await {
+            // A call that the journal does not hold has been finished before.
+            Ok(_) | Err(SubmitError::Rejected(Rejection::NoSuchCall { .. })) => Ok(()),
+            Err(error) => Err(host_error(error)),
+        }
+    }
+}
+
+impl Host for TeamHost {
+    fn now(&self) -> Timestamp {
+        self.handle.now()
+    }
+
+    fn team_tools(&self) -> Vec<ToolSpec> {
+        self.handle.shared().house.tools.specs(self.role)
+    }
+
+    fn call_team_tool<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+        tool: &'a str,
+        input: &'a serde_json::Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, HostError>> {
+        let context = CallContext {
+            caller: Caller::Agent(self.slot),
+            credential: None,
+            turn: Some(turn),
+            step: self.step.load(Ordering::Relaxed),
+            key: format!("{turn}:{call}"),
+        };
+        let tools = &self.handle.shared().house.tools;
+        async move { tools.call(&self.handle, &context, tool, input).await }.boxed()
+    }
+
+    fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>> {
+        self.propose(proposal).boxed()
+    }
+
+    fn start<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+    ) -> BoxFuture<'a, Result<Permit, HostError>> {
+        self.start(turn, call).boxed()
+    }
+
+    fn finish<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+        ok: bool,
+        changed: bool,
+    ) -> BoxFuture<'a, Result<(), HostError>> {
+        self.finish(turn, call, ok, changed).boxed()
+    }
+
+    fn take_mail(
+        &self,
+        turn: TurnId,
+        step: u32,
+    ) -> BoxFuture<'_, Result<Option<String>, HostError>> {
+        self.take_mail(turn, step).boxed()
+    }
+
+    fn reserve(
+        &self,
+        turn: TurnId,
+        usage: Usage,
+        worst: Amount,
+    ) -> BoxFuture<'_, Result<(), HostError>> {
+        async move {
+            match self.submit(Command::ReserveCall { turn, usage, worst }).await {
+                Ok(_) => Ok(()),
+                Err(SubmitError::Rejected(Rejection::OverBudget)) => Err(HostError::OverBudget),
+                Err(error) => Err(host_error(error)),
+            }
+        }
+        .boxed()
+    }
+
+    fn history(&self) -> BoxFuture<'_, Result<Vec<Item>, HostError>> {
+        self.history().boxed()
+    }
+
+    fn record(&self, items: Vec<Item>) -> BoxFuture<'_, Result<(), HostError>> {
+        self.record(items).boxed()
+    }
+
+    fn delta(&self, turn: TurnId, delta: Delta) {
+        self.handle.shared().bus.delta(self.slot, turn, delta);
+    }
+}
+
+/// A refusal that is about the call is for the model; one that is about the turn ends it.
+fn refused_or(error: SubmitError) -> Result<Permit, HostError> {
+    match error {
+        SubmitError::Rejected(
+            Rejection::NoSuchTurn { .. } | Rejection::TeamEnded | Rejection::UnknownAgent { .. },
+        ) => Err(HostError::TurnOver),
+        SubmitError::Rejected(rejection) => Ok(Permit::Refused(rejection.to_string())),
+        error @ (SubmitError::Unavailable(_) | SubmitError::Closed) => Err(host_error(error)),
+    }
+}
+
+pub(crate) fn host_error(error: SubmitError) -> HostError {
+    match error {
+        SubmitError::Rejected(_) | SubmitError::Closed => HostError::TurnOver,
+        SubmitError::Unavailable(reason) => HostError::Unavailable(reason),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the end of the error's way")]
+fn store_error(error: StoreError) -> HostError {
+    HostError::Unavailable(error.to_string())
+}

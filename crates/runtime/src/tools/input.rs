@@ -1,0 +1,103 @@
+//! Reads tool inputs, and says what would have been right where one is wrong.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// Parses an input; the error names the fields of the schema.
+pub(super) fn parse<T: DeserializeOwned>(input: &Value, schema: &Value) -> Result<T, String> {
+    // Models leave an empty input out in more than one way.
+    let input = match input {
+        Value::Null => Value::Object(serde_json::Map::new()),
+        Value::String(text) if text.trim().is_empty() => Value::Object(serde_json::Map::new()),
+        other => other.clone(),
+    };
+    serde_json::from_value(input).map_err(|error| format!("{error}; {}", fields(schema)))
+}
+
+fn fields(schema: &Value) -> String {
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    let all: Vec<String> = schema["properties"]
+        .as_object()
+        .map(|all| {
+            let describe = |name: &String| {
+                let needed = required.contains(&name.as_str());
+                if needed { format!("{name} (required)") } else { name.clone() }
+            };
+            all.keys().map(describe).collect()
+        })
+        .unwrap_or_default();
+    if all.is_empty() {
+        "this tool takes no fields".to_owned()
+    } else {
+        format!("the fields are: {}", all.join(", "))
+    }
+}
+
+/// An id that a model writes as a number or as text, with or without its prefix.
+#[derive(Clone, Debug)]
+pub(super) struct Id<T>(pub(super) T);
+
+impl<'de, T> Deserialize<'de> for Id<T>
+where
+    T: FromStr,
+    T::Err: fmt::Display,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Number(u64),
+            Text(String),
+        }
+        let text = match Either::deserialize(deserializer)? {
+            Either::Number(number) => number.to_string(),
+            Either::Text(text) => text,
+        };
+        text.trim().parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Notes as our schema has them, or as the map that other clients send.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notes(pub(super) BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Notes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Note {
+            key: String,
+            value: String,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            List(Vec<Note>),
+            Map(BTreeMap<String, Value>),
+        }
+        let notes = match Either::deserialize(deserializer)? {
+            Either::List(notes) => notes.into_iter().map(|note| (note.key, note.value)).collect(),
+            Either::Map(map) => map
+                .into_iter()
+                .map(|(key, value)| {
+                    let value = match value {
+                        // In the other clients null deletes a key.
+                        Value::Null => String::new(),
+                        Value::String(text) => text,
+                        other => other.to_string(),
+                    };
+                    (key, value)
+                })
+                .collect(),
+        };
+        Ok(Self(notes))
+    }
+}

@@ -1,0 +1,18 @@
+//! The team's tools: a tool call becomes a command in the caller's name; never a decision of its own.
+//!
+//! One registry feeds the in-process loop, MCP, the command line and the prompts. It knows no
+//! transport: a name, an input and a caller go in, a text comes out.
+
+mod call;
+mod catalogue;
+mod input;
+mod members;
+mod messages;
+mod registry;
+mod requests;
+mod schema;
+mod tasks;
+
+pub use call::CallContext;
+pub use catalogue::{Catalogue, CatalogueAgent, CatalogueModel};
+pub use registry::TeamTools;

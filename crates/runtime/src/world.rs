@@ -1,0 +1,131 @@
+//! What a running team stands in: store, clock, ids, backends, tools; never a team's state.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aion_backends::Backend;
+use aion_core::id::{RequestId, TeamId};
+use aion_core::time::{Millis, Timestamp};
+use aion_store::EventStore;
+use tokio::sync::mpsc;
+
+use crate::bus::Bus;
+use crate::clock::{Clock, SystemClock};
+use crate::ids::{Ids, RandomIds};
+use crate::tools::{Catalogue, TeamTools};
+
+/// What the composition root gives the runtime.
+#[derive(Clone, Debug)]
+pub struct House {
+    /// Where teams are remembered.
+    pub store: Arc<dyn EventStore>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Who draws handles and nonces.
+    pub ids: Arc<dyn Ids>,
+    /// How agents are run.
+    pub backends: Backends,
+    /// Which agents and models there are.
+    pub catalogue: Arc<Catalogue>,
+    /// The tools of the team.
+    pub tools: TeamTools,
+}
+
+impl House {
+    /// A house with the machine's own clock and random ids.
+    #[must_use]
+    pub fn new(store: Arc<dyn EventStore>, backends: Backends, catalogue: Catalogue) -> Self {
+        let catalogue = Arc::new(catalogue);
+        Self {
+            store,
+            clock: Arc::new(SystemClock::new()),
+            ids: Arc::new(RandomIds),
+            backends,
+            tools: TeamTools::new(Arc::clone(&catalogue)),
+            catalogue,
+        }
+    }
+}
+
+/// Which backend runs which agent: by its type, else by one for all others.
+#[derive(Clone, Default)]
+pub struct Backends {
+    by_type: BTreeMap<String, Arc<dyn Backend>>,
+    otherwise: Option<Arc<dyn Backend>>,
+}
+
+impl fmt::Debug for Backends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.by_type.keys()).finish_non_exhaustive()
+    }
+}
+
+impl Backends {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One backend for every agent.
+    #[must_use]
+    pub fn all(backend: Arc<dyn Backend>) -> Self {
+        Self { by_type: BTreeMap::new(), otherwise: Some(backend) }
+    }
+
+    /// Adds the backend of one type of agent.
+    #[must_use]
+    pub fn with(mut self, agent_type: impl Into<String>, backend: Arc<dyn Backend>) -> Self {
+        self.by_type.insert(agent_type.into(), backend);
+        self
+    }
+
+    pub(crate) fn of(&self, agent_type: &str) -> Option<&Arc<dyn Backend>> {
+        self.by_type.get(agent_type).or(self.otherwise.as_ref())
+    }
+}
+
+/// What a session, its runners and its handles share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) team: TeamId,
+    pub(crate) house: Arc<House>,
+    pub(crate) bus: Bus,
+    /// Up to the service: what a team cannot do for itself.
+    pub(crate) up: mpsc::UnboundedSender<Upward>,
+    /// How far the team's running time is ahead of the monotonic clock, modulo 2^64.
+    ahead: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(team: TeamId, house: Arc<House>, up: mpsc::UnboundedSender<Upward>) -> Self {
+        Self { team, house, bus: Bus::default(), up, ahead: AtomicU64::new(0) }
+    }
+
+    /// The team's running time: it goes on from the last recorded event by the monotonic clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        let ahead = self.ahead.load(Ordering::Acquire);
+        Timestamp(self.house.clock.monotonic().0.wrapping_add(ahead))
+    }
+
+    /// Lets the running time go on from `at`.
+    pub(crate) fn start_time(&self, at: Timestamp) {
+        let ahead = at.0.wrapping_sub(self.house.clock.monotonic().0);
+        self.ahead.store(ahead, Ordering::Release);
+    }
+
+    /// When, on the monotonic clock, the running time reaches `at`.
+    pub(crate) fn reaches(&self, at: Timestamp) -> Millis {
+        let span = at - self.now();
+        Millis(self.house.clock.monotonic().0.saturating_add(span.0))
+    }
+}
+
+/// What a session asks of the service above it.
+#[derive(Debug)]
+pub(crate) enum Upward {
+    /// Make the team that the person agreed to.
+    CreateTeam { from: TeamId, request: RequestId },
+}
