@@ -1,0 +1,21 @@
+//! The embedded store: SQLite with one writing thread, group commits and a few readers; it never
+//! blocks an async task.
+
+mod batch;
+mod blobs;
+mod checkpointer;
+mod connection;
+mod heads;
+mod lock;
+mod read;
+mod readers;
+mod rebuild;
+mod rows;
+mod schema;
+mod store;
+mod witness;
+mod writer;
+
+pub use batch::CommitFault;
+pub use read::{ReadModelDump, Verified};
+pub use store::{SqliteOptions, SqliteStore};
