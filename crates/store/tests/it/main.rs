@@ -1,4 +1,5 @@
 //! Holds every store to one contract, and SQLite to what its files promise.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod contract;
 mod events;
