@@ -8,4 +8,5 @@ pub mod identity;
 pub mod leash;
 pub mod provider;
 pub mod runtime;
+pub mod scripted;
 pub mod tools;
