@@ -1,0 +1,13 @@
+//! The rules of a team, each tried through the door that everybody uses.
+
+mod bad_input;
+mod budget;
+mod lifecycle;
+mod mail;
+mod permissions;
+mod prompts;
+mod requests;
+mod size;
+mod tasks;
+mod thirteen;
+mod world;
