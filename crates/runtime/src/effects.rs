@@ -13,11 +13,11 @@ use aion_core::prompt;
 use aion_core::team::Team;
 use aion_core::turn::{Turn, TurnOutcome};
 
-use crate::failpoint;
 use crate::handle::TeamHandle;
 use crate::host::TeamHost;
 use crate::runner::{Announce, Order, RunnerHandle};
 use crate::world::{Shared, Upward};
+use aion_store::failpoint;
 
 /// The effects of one team that are in flight, and the runners that carry them out.
 #[derive(Debug)]

@@ -19,9 +19,9 @@ use aion_store::StoreError;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::failpoint;
 use crate::handle::{Committed, SubmitError, TeamHandle};
 use crate::tools::CallContext;
+use aion_store::failpoint;
 
 /// Transcript items read at a time.
 const PAGE: usize = 1_000;

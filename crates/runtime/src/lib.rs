@@ -7,7 +7,6 @@
 mod bus;
 mod clock;
 mod effects;
-mod failpoint;
 mod handle;
 mod host;
 mod ids;

@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::clock::Clock;
-use crate::failpoint;
 use crate::handle::{SubmitError, TeamHandle};
+use aion_store::failpoint;
 
 /// Orders that may wait for a runner; one more means that it has failed.
 const ORDERS: usize = 16;
@@ -196,6 +196,9 @@ impl Runner {
                 started = &mut starting => return started.map_err(|error| error.to_string()),
                 order = self.orders.recv() => match order {
                     Some(Order::Stop) | None => return Err("it was stopped while it started".into()),
+                    Some(_) if self.early.len() == ORDERS => {
+                        return Err("it did not start".to_owned());
+                    }
                     Some(order) => self.early.push_back(order),
                 },
             }

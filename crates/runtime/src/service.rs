@@ -13,12 +13,12 @@ use aion_store::{StoreError, TeamRow};
 use futures::FutureExt;
 use tokio::sync::{mpsc, watch};
 
-use crate::failpoint;
 use crate::handle::{Input, SubmitError, TeamHandle};
 use crate::load::OpenError;
 use crate::runner::panic_text;
 use crate::session::{Ended, Session, Start};
 use crate::world::{House, Shared, Upward};
+use aion_store::failpoint;
 
 /// Commands that may wait for a session.
 const INBOX: usize = 1_024;

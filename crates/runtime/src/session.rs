@@ -14,12 +14,12 @@ use aion_store::{Append, StoreError};
 use tokio::sync::mpsc;
 
 use crate::effects::Effects;
-use crate::failpoint;
 use crate::handle::{Committed, Events, Input, Query, Reply, Submission, SubmitError, TeamHandle};
 use crate::load::{self, OpenError, Opened};
 use crate::snapshots::Snapshots;
 use crate::timer::Timer;
 use crate::world::Shared;
+use aion_store::failpoint;
 
 /// Commands that are stored together at most.
 const BATCH: usize = 256;

@@ -1,3 +1,5 @@
-//! Stand-ins for tests of the shells: scripted agents, model server, faulty store.
+//! Stand-ins for tests of the shells: scripted agents, model server, faulty store; with the binaries that benches and checks start.
 
+pub mod backend;
 pub mod faults;
+pub mod gate;

@@ -1,2 +1,0 @@
-//! tmp
-pub(crate) fn hit(_: &str) {}
