@@ -1,5 +1,7 @@
 //! The rules of a team, each tried through the door that everybody uses.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
 mod bad_input;
 mod budget;
 mod lifecycle;

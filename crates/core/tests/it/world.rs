@@ -166,7 +166,8 @@ impl World {
     /// Ends turns until nobody has one.
     pub(crate) fn settle(&mut self) {
         for _ in 0..50 {
-            let Some(slot) = self.team.agents().find(|a| a.turn().is_some()).map(|a| a.slot())
+            let Some(slot) =
+                self.team.agents().find(|a| a.turn().is_some()).map(aion_core::agent::Agent::slot)
             else {
                 return;
             };
@@ -200,7 +201,7 @@ impl World {
         let resumable: BTreeSet<TurnId> = self
             .team
             .agents()
-            .filter_map(|a| a.turn().map(|t| t.id()))
+            .filter_map(|a| a.turn().map(aion_core::turn::Turn::id))
             .filter(|_| resumable)
             .collect();
         let command = Command::Opened { downtime_ms: 5, resumable, detached: BTreeMap::new() };
