@@ -2,7 +2,7 @@
 //! never answers anybody itself.
 
 use aion_core::id::{ConversationId, Seq, TeamId};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use crate::encode::{Encoded, EncodedItem};
 use crate::error::StoreError;
@@ -173,12 +173,11 @@ pub(crate) fn end(connection: &Connection, fault: CommitFault) -> Result<(), Fai
         Ok(_) if fault == CommitFault::None => Ok(()),
         Ok(_) => Err(Failure::Commit("injected by a test".to_owned())),
         Err(error) => match error.sqlite_error_code() {
+            // The frame that commits is written last, so without room for it there is no commit.
+            Some(ErrorCode::DiskFull) => Err(Failure::Statement(error)),
             // These leave the transaction open: it is rolled back as a whole.
             Some(
-                rusqlite::ErrorCode::DiskFull
-                | rusqlite::ErrorCode::DatabaseBusy
-                | rusqlite::ErrorCode::ConstraintViolation
-                | rusqlite::ErrorCode::OutOfMemory,
+                ErrorCode::DatabaseBusy | ErrorCode::ConstraintViolation | ErrorCode::OutOfMemory,
             ) if !connection.is_autocommit() => Err(Failure::Statement(error)),
             _ => Err(Failure::Commit(error.to_string())),
         },

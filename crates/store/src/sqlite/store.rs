@@ -35,10 +35,8 @@ use crate::sqlite::writer::{FaultPlan, Job, Reply, Writer, limit_pages, progress
 /// How a store is opened.
 #[derive(Clone)]
 pub struct SqliteOptions {
-    /// How many threads read.
-    pub readers: usize,
-    /// The most pages the database may grow to; for tests of a full disk.
-    pub max_pages: Option<u32>,
+    readers: usize,
+    max_pages: Option<u32>,
     faults: Option<FaultPlan>,
 }
 
@@ -58,6 +56,20 @@ impl fmt::Debug for SqliteOptions {
 }
 
 impl SqliteOptions {
+    /// How many threads read.
+    #[must_use]
+    pub fn with_readers(mut self, readers: usize) -> Self {
+        self.readers = readers;
+        self
+    }
+
+    /// The most pages the database may grow to; for tests of a full disk.
+    #[must_use]
+    pub fn with_max_pages(mut self, pages: u32) -> Self {
+        self.max_pages = Some(pages);
+        self
+    }
+
     /// Lets the n-th COMMIT (from 1) of the group commits fail; for tests of unknown commits.
     #[must_use]
     pub fn with_commit_faults(

@@ -2,5 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod contract;
+mod cuts;
 mod events;
+mod files;
+mod full_disk;
+mod golden;
+mod models;
+mod samples;
 mod stores;
