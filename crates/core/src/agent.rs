@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentName, ConversationId, RequestId, SlotId, TaskId};
 use crate::limits::Limits;
 use crate::mailbox::Mailbox;
+pub use crate::mode::PermissionMode;
 use crate::time::{Millis, Timestamp};
 use crate::turn::Turn;
 
@@ -22,41 +23,10 @@ pub enum Role {
     Solo,
 }
 
-/// How much a member may do without asking. From tight to wide.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "camelCase")]
-pub enum PermissionMode {
-    /// Reads only, until a plan is approved.
-    Plan,
-    /// What would be asked is refused.
-    DontAsk,
-    /// Changes are asked for.
-    #[default]
-    Default,
-    /// File edits run; commands are asked for.
-    AcceptEdits,
-    /// Nothing is asked for.
-    BypassPermissions,
-}
-
-impl PermissionMode {
-    /// The wire name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::DontAsk => "dontAsk",
-            Self::Default => "default",
-            Self::AcceptEdits => "acceptEdits",
-            Self::BypassPermissions => "bypassPermissions",
-        }
-    }
-}
-
 /// Where a member stands. Set only by `Team::evolve`.
+// Tagged from outside: an inner tag would turn the numbers that key a turn's maps into text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum AgentState {
     /// Registered; its process is starting.
     Pending,

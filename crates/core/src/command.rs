@@ -6,16 +6,19 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::agent::{MemberSpec, PermissionMode};
+use crate::agent::MemberSpec;
 use crate::budget::{Amount, Cap, Usage};
 use crate::consent::TeamProposal;
+use crate::hash::ActionHash;
+use crate::id::CallId;
 use crate::id::{AgentName, GrantId, MessageId, RequestId, SlotId, TaskId, TeamId, TurnId};
 use crate::limits::Limits;
 use crate::message::{FileRef, Recipient, Sender, Urgency};
+use crate::mode::PermissionMode;
 use crate::permission::{Delegation, ToolClass};
-use crate::request::{ActionHash, Decision};
+use crate::request::Decision;
 use crate::task::TaskChange;
-use crate::turn::{CallId, TurnOutcome};
+use crate::turn::TurnOutcome;
 
 /// Who asks. Known from the credential alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

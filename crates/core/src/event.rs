@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{Hold, MemberSpec, PermissionMode, RemovalReason, TeamHold};
+use crate::agent::{Hold, MemberSpec, RemovalReason, TeamHold};
 use crate::budget::{Amount, Cap, Usage};
 use crate::command::{Caller, Fact, KeyHash, Receipt, Settings};
+use crate::hash::ActionHash;
+use crate::id::CallId;
 use crate::id::{
     AgentName, CommandId, GrantId, MessageId, RequestId, Seq, SlotId, TaskId, TeamId, TurnId,
 };
 use crate::message::{Envelope, Sender};
+use crate::mode::PermissionMode;
 use crate::permission::{Delegation, Grant, ToolClass};
-use crate::request::{ActionHash, Decision, Request, Withdrawal};
+use crate::request::{Decision, Request, Withdrawal};
 use crate::task::TaskChange;
 use crate::time::Timestamp;
-use crate::turn::{CallId, ToolVerdict, TurnOutcome};
+use crate::turn::{ToolVerdict, TurnOutcome};
 
 /// The version of the event format that this build writes.
 pub const EVENT_VERSION: u16 = 1;

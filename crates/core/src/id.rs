@@ -165,6 +165,9 @@ handle_id! {
     CommandId
 }
 
+/// A tool call's own id, as the model gave it; unique in its turn.
+pub type CallId = String;
+
 /// The longest agent name, in bytes.
 pub const MAX_NAME_BYTES: usize = 32;
 /// The longest display label, in characters.

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::PermissionMode;
+use crate::hash::ActionHash;
 use crate::id::{MessageId, RequestId, SlotId, TaskId};
-use crate::request::ActionHash;
+use crate::mode::PermissionMode;
 use crate::time::Timestamp;
 
 /// Who speaks. Set from the credential, never from a body.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::PermissionMode;
+use crate::hash::ActionHash;
+use crate::id::CallId;
 use crate::id::{GrantId, SlotId};
 use crate::message::Sender;
-use crate::request::ActionHash;
-use crate::turn::CallId;
+use crate::mode::PermissionMode;
 
 /// What a tool can do to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -6,9 +6,10 @@
 
 use std::fmt::Write;
 
-use crate::agent::{Agent, PermissionMode, Role};
+use crate::agent::{Agent, Role};
 use crate::id::{MessageId, SlotId, TurnId};
 use crate::message::{Body, Envelope, IdleReason, ProtocolMessage, Recipient, Sender};
+use crate::mode::PermissionMode;
 use crate::team::Team;
 
 /// The lead's role prompt, unless an override is given.

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use crate::id::CallId;
 use crate::id::{AgentName, GrantId, InvalidName, RequestId, SlotId, TurnId};
 use crate::task::TaskRefusal;
-use crate::turn::CallId;
 
 /// What a caller may not do, or why a command does not fit the state. A value for people and models.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::CallId;
 use crate::id::TurnId;
-use crate::turn::CallId;
 
 /// One item of an agent's transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::hash::ActionHash;
+pub use crate::id::CallId;
 use crate::id::{MessageId, RequestId, TaskId, TurnId};
 use crate::message::Sender;
-use crate::request::ActionHash;
 use crate::time::Timestamp;
-
-/// A tool call's own id, as the model gave it; unique in its turn.
-pub type CallId = String;
 
 /// One live turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

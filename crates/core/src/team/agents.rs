@@ -1,16 +1,17 @@
 //! Members coming, changing, failing and going.
 
-use crate::agent::{Agent, AgentState, MemberSpec, PermissionMode, RemovalReason, Role, TeamHold};
+use crate::agent::{Agent, AgentState, MemberSpec, RemovalReason, Role, TeamHold};
 use crate::command::Caller;
 use crate::event::{DeadLetterReason, Event};
 use crate::id::{AgentName, MessageId, RequestId, SlotId, check_label};
 use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency, shorten};
+use crate::mode::PermissionMode;
 use crate::rejection::Rejection;
 use crate::request::{RequestKind, RequestState, Withdrawal};
 use crate::task::TaskChange;
 use crate::turn::{Turn, TurnOutcome};
 
-use super::decide::Draft;
+use super::draft::Draft;
 use super::{Authority, Team};
 
 /// The longest cause of a failure that is kept, in bytes.
@@ -38,6 +39,7 @@ impl Team {
             // Rights only shrink along delegation.
             member.mode = member.mode.min(lead.mode);
             if self.spawns_left == 0 {
+                self.check_open_requests(SlotId::LEAD)?;
                 let kind = RequestKind::Spawn(Box::new(crate::consent::SpawnProposal { member }));
                 d.open(caller.into(), None, kind, false);
                 return Ok(());
@@ -120,7 +122,7 @@ impl Team {
                     Some(request) => RemovalReason::ShutdownApproved { request: *request },
                     None => RemovalReason::Killed,
                 };
-                self.remove(d, agent, reason);
+                self.remove(d, agent, reason, None);
             }
             AgentState::Active { turn } => {
                 let fault = TurnOutcome::AgentFault { error: shorten(cause, CAUSE_BYTES) };
@@ -252,19 +254,27 @@ impl Team {
             return Err(Rejection::LeadStays);
         }
         if matches!(agent.state, AgentState::Failed { .. }) {
-            self.remove(d, agent, RemovalReason::Killed);
+            self.remove(d, agent, RemovalReason::Killed, None);
         } else {
             d.push(Event::AgentStopping { slot, request: None, kill: true });
         }
         Ok(())
     }
 
-    /// Takes a member out: its requests, tasks and mail each get their end, by name.
-    pub(super) fn remove(&self, d: &mut Draft, agent: &Agent, reason: RemovalReason) {
+    /// Takes a member out: its requests, tasks and mail each get their end, by name. A request
+    /// that this very decision closes is passed as `decided`.
+    pub(super) fn remove(
+        &self,
+        d: &mut Draft,
+        agent: &Agent,
+        reason: RemovalReason,
+        decided: Option<RequestId>,
+    ) {
         let slot = agent.slot;
         for open in self.requests.values() {
             let about = matches!(&open.request.kind, RequestKind::Shutdown(s) if s.slot == slot);
-            let live = !matches!(open.state, RequestState::Decided { .. });
+            let live = !matches!(open.state, RequestState::Decided { .. })
+                && Some(open.request.id) != decided;
             if (about || open.request.from == Sender::Agent(slot)) && live {
                 d.push(Event::RequestWithdrawn {
                     request: open.request.id,

@@ -290,7 +290,7 @@ impl Team {
         slot: SlotId,
         call: &str,
         tool: &str,
-        action: crate::request::ActionHash,
+        action: crate::hash::ActionHash,
         verdict: &ToolVerdict,
     ) {
         self.with(slot, |a| {

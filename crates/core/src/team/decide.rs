@@ -3,109 +3,16 @@
 use crate::agent::{Hold, Role, TeamHold};
 use crate::command::{Caller, Command, Fact, Receipt, SendMessage};
 use crate::event::{DeadLetterReason, Event};
-use crate::id::{AgentName, GrantId, MessageId, RequestId, SlotId, TaskId};
-use crate::message::{Body, Envelope, Recipient, Sender, Urgency};
+use crate::id::{AgentName, MessageId, SlotId, TaskId};
+use crate::message::{Body, Recipient, Sender, Urgency};
 use crate::rejection::Rejection;
-use crate::request::{Request, RequestKind, Withdrawal};
+use crate::request::Withdrawal;
 use crate::time::Timestamp;
 use crate::turn::TurnOutcome;
 
 use super::agents::{interrupt, restart_failed};
-use super::{Counters, Phase, Team, key_of};
-
-/// The events of one decision while it is being made; gives out the numbers.
-pub(super) struct Draft {
-    pub(super) now: Timestamp,
-    pub(super) events: Vec<Event>,
-    last: Counters,
-}
-
-impl Draft {
-    pub(super) fn new(team: &Team, now: Timestamp) -> Self {
-        Self { now, events: Vec::new(), last: team.last }
-    }
-
-    pub(super) fn push(&mut self, event: Event) {
-        self.events.push(event);
-    }
-
-    pub(super) fn next_slot(&mut self) -> SlotId {
-        self.last.slot += 1;
-        SlotId(self.last.slot)
-    }
-
-    pub(super) fn next_grant(&mut self) -> GrantId {
-        self.last.grant += 1;
-        GrantId(self.last.grant)
-    }
-
-    pub(super) fn next_turn(&mut self) -> crate::id::TurnId {
-        self.last.turn += 1;
-        crate::id::TurnId(self.last.turn)
-    }
-
-    /// A message that a rule produces.
-    pub(super) fn send(
-        &mut self,
-        from: Sender,
-        to: Recipient,
-        recipients: Vec<SlotId>,
-        body: Body,
-        urgency: Urgency,
-    ) -> MessageId {
-        self.send_as(from, to, recipients, body, urgency, false)
-    }
-
-    /// The same, perhaps held as an idle notice.
-    pub(super) fn send_as(
-        &mut self,
-        from: Sender,
-        to: Recipient,
-        recipients: Vec<SlotId>,
-        body: Body,
-        urgency: Urgency,
-        held: bool,
-    ) -> MessageId {
-        let id = self.next_message();
-        let message = Envelope {
-            id,
-            from,
-            to,
-            body,
-            summary: None,
-            urgency,
-            files: Vec::new(),
-            sent_at: self.now,
-        };
-        self.push(Event::MessageSent { message, recipients, held, key: None });
-        id
-    }
-
-    pub(super) fn next_message(&mut self) -> MessageId {
-        self.last.message += 1;
-        MessageId(self.last.message)
-    }
-
-    /// A new request.
-    pub(super) fn open(
-        &mut self,
-        from: Sender,
-        turn: Option<crate::id::TurnId>,
-        kind: RequestKind,
-        delegated: bool,
-    ) -> RequestId {
-        let id = self.peek_request();
-        self.last.request = id.0;
-        let request = Request { id, from, turn, kind, delegated, asked_at: self.now };
-        self.push(Event::RequestOpened { request });
-        id
-    }
-
-    /// The number that the next request gets.
-    pub(super) fn peek_request(&self) -> RequestId {
-        RequestId(self.last.request + 1)
-    }
-}
+use super::draft::Draft;
+use super::{Phase, Team, key_of};
 
 impl Team {
     /// Decides a command. Pure: the same state, time, caller and command give the same events.

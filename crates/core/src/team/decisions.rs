@@ -1,18 +1,19 @@
 //! What each decision leads to, and who may make it: nobody decides his own request.
 
-use crate::agent::{AgentState, Hold, PermissionMode, RemovalReason};
+use crate::agent::{AgentState, Hold, RemovalReason};
 use crate::budget::Cap;
 use crate::command::Caller;
 use crate::event::Event;
 use crate::id::{RequestId, SlotId};
 use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency};
+use crate::mode::PermissionMode;
 use crate::permission::{Grant, GrantRule, GrantScope};
 use crate::rejection::Rejection;
 use crate::request::{Decision, Request, RequestKind, RequestState};
 use crate::shutdown::ShutdownHandshake;
 
 use super::agents::{register, tell_lead};
-use super::decide::Draft;
+use super::draft::Draft;
 use super::{Authority, Team};
 
 impl Team {
@@ -111,10 +112,13 @@ impl Team {
                     RequestKind::Permission(_) | RequestKind::Network(_),
                     Decision::Allow { scope: GrantScope::Once },
                 )
-                | (RequestKind::Plan(_), Decision::ReturnPlan { .. }) => request.delegated,
+                | (RequestKind::Plan(_), Decision::ReturnPlan { .. }) => {
+                    self.is_delegated_still(request)
+                }
                 // Approving a plan widens no permission.
                 (RequestKind::Plan(_), Decision::ApprovePlan { mode }) => {
-                    request.delegated && mode.is_none_or(|m| m <= PermissionMode::Default)
+                    self.is_delegated_still(request)
+                        && mode.is_none_or(|m| m <= PermissionMode::Default)
                 }
                 _ => false,
             },
@@ -128,6 +132,23 @@ impl Team {
                 who: "the person, or the lead inside what was delegated,",
             })
         }
+    }
+
+    /// Whether the lead may decide it: it was delegated when it was asked, and still is.
+    fn is_delegated_still(&self, request: &Request) -> bool {
+        let delegation = &self.settings.delegation;
+        request.delegated
+            && match &request.kind {
+                RequestKind::Permission(ask) => delegation.tools.contains(&ask.tool),
+                RequestKind::Network(ask) => delegation.hosts.contains(&ask.host),
+                RequestKind::Plan(_) => delegation.plans,
+                RequestKind::Shutdown(_)
+                | RequestKind::Spawn(_)
+                | RequestKind::CreateTeam(_)
+                | RequestKind::RaiseBudget(_)
+                | RequestKind::DeleteTeam
+                | RequestKind::Question(_) => false,
+            }
     }
 
     fn permission_decided(
@@ -251,32 +272,32 @@ impl Team {
             _ => ProtocolMessage::ShutdownApproved { request: request.id, slot },
         };
         let body = Body::Protocol(body);
+        let leaving = self
+            .agents
+            .get(&slot)
+            .filter(|_| matches!(decision, Decision::ApproveShutdown | Decision::ForceShutdown));
+        // A dead member leaves with this decision and reads nothing any more.
+        let gone = leaving.filter(|a| matches!(a.state, AgentState::Failed { .. }));
         match handshake.by {
-            Sender::Agent(asker) if self.agents.contains_key(&asker) => {
+            Sender::Agent(asker)
+                if self.agents.contains_key(&asker) && gone.is_none_or(|a| a.slot != asker) =>
+            {
                 d.send(by, Recipient::Agent(asker), vec![asker], body, Urgency::Wake);
             }
             Sender::User | Sender::System | Sender::Agent(_) => {
                 d.send(by, Recipient::User, Vec::new(), body, Urgency::Wake);
             }
         }
-        match decision {
-            Decision::ApproveShutdown => {
-                self.begin_stop(d, slot, Some(request.id), false);
-            }
-            Decision::ForceShutdown => self.begin_stop(d, slot, Some(request.id), true),
-            _ => {}
-        }
-    }
-
-    fn begin_stop(&self, d: &mut Draft, slot: SlotId, request: Option<RequestId>, kill: bool) {
-        let Some(agent) = self.agents.get(&slot) else {
-            return;
-        };
+        let Some(agent) = leaving else { return };
+        let kill = matches!(decision, Decision::ForceShutdown);
         match agent.state {
-            AgentState::Failed { .. } => self.remove(d, agent, RemovalReason::Killed),
+            AgentState::Failed { .. } => {
+                let reason = RemovalReason::ShutdownApproved { request: request.id };
+                self.remove(d, agent, reason, Some(request.id));
+            }
             AgentState::Stopping { .. } => {}
             AgentState::Pending | AgentState::Idle | AgentState::Active { .. } => {
-                d.push(Event::AgentStopping { slot, request, kill });
+                d.push(Event::AgentStopping { slot, request: Some(request.id), kill });
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::request::{Decision, RequestKind, RequestState};
 use crate::shutdown::{ShutdownStage, compatible_answer};
 
 use super::agents::interrupt;
-use super::decide::Draft;
+use super::draft::Draft;
 use super::{Authority, Team};
 
 impl Team {

@@ -8,7 +8,7 @@ use crate::request::{RequestKind, RequestState};
 use crate::time::Timestamp;
 use crate::turn::TurnOutcome;
 
-use super::decide::Draft;
+use super::draft::Draft;
 use super::{Phase, Team, is_idle};
 
 impl Team {

@@ -13,12 +13,12 @@ use crate::rejection::Rejection;
 use crate::request::{Decision, RequestKind, RequestState, Withdrawal};
 use crate::shutdown::{ShutdownHandshake, ShutdownStage};
 
-use super::decide::Draft;
+use super::draft::Draft;
 use super::tools::address_request;
 use super::{Authority, OpenRequest, Team};
 
 impl Team {
-    fn check_open_requests(&self, slot: SlotId) -> Result<(), Rejection> {
+    pub(super) fn check_open_requests(&self, slot: SlotId) -> Result<(), Rejection> {
         let asked = self.open_requests_of(slot) as u64 + 1;
         let allowed = u64::from(self.settings.limits.open_requests);
         if asked > allowed {
@@ -141,6 +141,7 @@ impl Team {
             }
         }
         self.check_text("a reason", reason)?;
+        self.check_open_requests(SlotId::LEAD)?;
         let kind = RequestKind::RaiseBudget(BudgetRaise { cap, reason: reason.to_owned() });
         d.open(caller.into(), None, kind, false);
         Ok(())
@@ -211,7 +212,7 @@ impl Team {
                 return Err(Rejection::WrongState { slot, needs: "still in the team" });
             }
             AgentState::Failed { .. } => {
-                self.remove(d, agent, RemovalReason::Killed);
+                self.remove(d, agent, RemovalReason::Killed, None);
                 return Ok(());
             }
             AgentState::Pending | AgentState::Idle | AgentState::Active { .. } => {}

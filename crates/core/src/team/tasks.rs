@@ -9,7 +9,7 @@ use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency};
 use crate::rejection::Rejection;
 use crate::task::{Task, TaskChange, TaskRefusal, TaskStatus};
 
-use super::decide::Draft;
+use super::draft::Draft;
 use super::{Authority, Team};
 
 /// A task as it is asked for.

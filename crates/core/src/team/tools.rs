@@ -1,17 +1,20 @@
 //! Tool calls: judged before they run, journalled as they run, refused by turn when they are late.
 
-use crate::agent::{Agent, AgentState, PermissionMode, Role};
+use crate::agent::{Agent, AgentState, Role};
 use crate::command::{Caller, ToolProposal};
 use crate::event::Event;
+use crate::hash::ActionHash;
+use crate::id::CallId;
 use crate::id::{GrantId, RequestId, SlotId, TurnId};
 use crate::message::{Body, ProtocolMessage, Recipient, Urgency, shorten};
+use crate::mode::PermissionMode;
 use crate::permission::{ModeVerdict, NetworkAsk, PermissionAsk, ToolClass, judge};
 use crate::rejection::Rejection;
-use crate::request::{ActionHash, Decision, RequestKind, RequestState};
-use crate::turn::{CallId, ToolCallState, ToolVerdict, Turn};
+use crate::request::{Decision, RequestKind, RequestState};
+use crate::turn::{ToolCallState, ToolVerdict, Turn};
 
 use super::Team;
-use super::decide::Draft;
+use super::draft::Draft;
 
 /// The longest input that a person is shown with a permission request, in bytes.
 const INPUT_BYTES: usize = 8 * 1024;

@@ -13,7 +13,7 @@ use crate::time::Millis;
 use crate::turn::{Turn, TurnOutcome, Unavailable};
 
 use super::Team;
-use super::decide::Draft;
+use super::draft::Draft;
 
 /// The longest last text in an idle notice, in bytes.
 const LAST_TEXT_BYTES: usize = 2_048;

@@ -81,10 +81,7 @@ fn the_first_command_creates_the_team_and_the_second_does_not() {
 #[test]
 fn hosts_that_are_no_hosts_are_refused() {
     let mut w = World::new();
-    w.ok(
-        USER,
-        &Command::SetMode { slot: ANN, mode: aion_core::agent::PermissionMode::AcceptEdits },
-    );
+    w.ok(USER, &Command::SetMode { slot: ANN, mode: aion_core::mode::PermissionMode::AcceptEdits });
     let turn = w.wake(ANN);
     w.ok(Caller::Agent(ANN), &proposal(turn, "c", "Write", ToolClass::Edit));
     for host in ["", "evil.org\0.good.org", "a b", "http://x", &"x".repeat(254)] {

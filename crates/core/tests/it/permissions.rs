@@ -1,6 +1,6 @@
 //! Tool calls: judged before they run, decided once, bound to one action.
 
-use aion_core::agent::PermissionMode;
+use aion_core::mode::PermissionMode;
 use aion_core::permission::{Delegation, GrantScope, ToolClass};
 use aion_core::request::{Decision, RequestState};
 use aion_core::turn::{ToolVerdict, TurnOutcome};
@@ -130,7 +130,7 @@ fn grants_reach_as_far_as_they_say() {
         let mut runs = |caller, turn, call: &str, other: bool| {
             let mut command = proposal(turn, call, "Bash", ToolClass::Execute);
             if let (Command::ProposeTool(p), true) = (&mut command, other) {
-                p.action = aion_core::request::ActionHash::of_text("another input");
+                p.action = aion_core::hash::ActionHash::of_text("another input");
             }
             verdict(&w.ok(Caller::Agent(caller), &command)) == ToolVerdict::Run
         };

@@ -1,10 +1,12 @@
 //! Plans, shutdowns, consents and questions: one inbox, one decision, nobody decides his own.
 
-use aion_core::agent::{AgentState, PermissionMode};
+use aion_core::agent::AgentState;
 use aion_core::command::SendMessage;
 use aion_core::consent::TeamProposal;
 use aion_core::id::{RequestId, SlotId, TeamId};
 use aion_core::message::{ProtocolMessage, Recipient, Urgency};
+use aion_core::mode::PermissionMode;
+use aion_core::permission::Delegation;
 use aion_core::request::Decision;
 use aion_core::team::{Progress, Reason, Status};
 use aion_core::time::Millis;
@@ -150,6 +152,38 @@ fn only_the_exact_text_to_the_asker_answers_a_shutdown() {
     protocol(&events, "shutdown_rejected");
     let events = w.ok(Caller::Agent(ANN), &text(Recipient::Lead, "shutdown_approved"));
     assert_eq!(sent(&events)[0].2, "text", "nothing is asked any more");
+}
+
+#[test]
+fn a_dead_member_that_asked_to_leave_is_removed_and_nothing_is_sent_to_it() {
+    let mut w = World::new();
+    w.ok(Caller::Agent(ANN), &Command::RequestShutdown { slot: ANN, reason: None });
+    let request = w.open_request();
+    for generation in 1..=4 {
+        let exited = Command::AgentExited { slot: ANN, generation, cause: "dead".to_owned() };
+        w.ok(Caller::System, &exited);
+        w.wait(Millis::seconds(5));
+        if generation < 4 {
+            let generation = generation + 1;
+            w.ok(Caller::System, &Command::AgentReady { slot: ANN, generation });
+        }
+    }
+    let events = w.ok(Caller::Agent(LEAD), &decide(request, Decision::ApproveShutdown));
+    assert!(sent(&events).iter().all(|(_, to, _)| !to.contains(&ANN)), "{events:?}");
+    assert!(!names(&events).contains(&"request_withdrawn"));
+    assert!(w.team.agent(ANN).is_none());
+}
+
+#[test]
+fn what_was_delegated_can_be_taken_back() {
+    let mut w = World::new();
+    w.ok(Caller::Agent(ANN), &plan("small"));
+    let request = w.open_request();
+    let delegation = Delegation { plans: false, ..Delegation::default() };
+    w.ok(USER, &Command::Delegate { delegation });
+    let approve = decide(request, Decision::ApprovePlan { mode: None });
+    assert_eq!(w.no(Caller::Agent(LEAD), &approve).code(), "not_allowed");
+    w.ok(USER, &approve);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! State is O(open): what is acknowledged, closed or finished leaves it.
 
-use aion_core::agent::PermissionMode;
+use aion_core::mode::PermissionMode;
 use aion_core::permission::ToolClass;
 use aion_core::time::Millis;
 use aion_core::{Caller, Command};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use aion_core::agent::PermissionMode;
 use aion_core::message::Body;
+use aion_core::mode::PermissionMode;
 use aion_core::permission::{Delegation, GrantScope, ToolClass};
 use aion_core::request::Decision;
 use aion_core::{Caller, Command, Event};

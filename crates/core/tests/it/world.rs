@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aion_core::agent::{MemberSpec, PermissionMode};
+use aion_core::agent::MemberSpec;
 use aion_core::command::{SendMessage, Settings, ToolProposal};
+use aion_core::hash::ActionHash;
 use aion_core::id::{
     AgentName, ConversationId, MessageId, RequestId, SlotId, TaskId, TeamId, TurnId,
 };
 use aion_core::message::{Body, ProtocolMessage, Recipient, Urgency};
+use aion_core::mode::PermissionMode;
 use aion_core::permission::ToolClass;
-use aion_core::request::ActionHash;
 use aion_core::time::{Millis, Timestamp};
 use aion_core::turn::TurnOutcome;
 use aion_core::{Caller, Command, Event, Rejection, Team};
@@ -119,6 +120,9 @@ impl World {
         };
         self.log.extend(events.iter().map(|e| (self.now, e.clone())));
         assert_eq!(self.replayed(), self.team, "the log and the state disagree after {command:?}");
+        let snapshot = serde_json::to_vec(&self.team).unwrap();
+        let restored: Team = serde_json::from_slice(&snapshot).unwrap();
+        assert_eq!(restored, self.team, "the snapshot and the state disagree after {command:?}");
         events
     }
 
