@@ -277,10 +277,11 @@ impl<'a> Session<'a> {
     /// answer by it.
     async fn recover(&mut self, error: StoreError, batch: Batch) -> Result<(), Ended> {
         tracing::warn!(team = %self.shared.team, %error, "an append failed; the team is reloaded");
-        if let StoreError::StaleEpoch { .. } = error {
-            return Err(Ended::Fenced(error.to_string()));
-        }
         let mut reason = error.to_string();
+        if let StoreError::StaleEpoch { .. } = error {
+            self.refuse_all(batch, &reason);
+            return Err(Ended::Fenced(reason));
+        }
         let mut batch = Some(batch);
         let mut wait = RETRY;
         loop {
