@@ -69,6 +69,8 @@ pub enum EffectKey {
     Answer(RequestId),
     /// `stop:slot:generation`
     Stop(SlotId, u32),
+    /// `kill:slot:generation`: comes after a polite stop that does not end.
+    Kill(SlotId, u32),
     /// `create_team:request`
     CreateTeam(RequestId),
 }
@@ -81,7 +83,8 @@ impl Effect {
             Self::RunTurn { turn, .. } => EffectKey::Turn(*turn),
             Self::Interrupt { turn, .. } => EffectKey::Interrupt(*turn),
             Self::Answer { request, .. } => EffectKey::Answer(*request),
-            Self::Stop { slot, generation, .. } => EffectKey::Stop(*slot, *generation),
+            Self::Stop { slot, generation, kill: false } => EffectKey::Stop(*slot, *generation),
+            Self::Stop { slot, generation, kill: true } => EffectKey::Kill(*slot, *generation),
             Self::CreateTeam { request } => EffectKey::CreateTeam(*request),
         }
     }
@@ -95,6 +98,7 @@ impl fmt::Display for EffectKey {
             Self::Interrupt(turn) => write!(f, "interrupt:{turn}"),
             Self::Answer(request) => write!(f, "answer:{request}"),
             Self::Stop(slot, generation) => write!(f, "stop:{slot}:{generation}"),
+            Self::Kill(slot, generation) => write!(f, "kill:{slot}:{generation}"),
             Self::CreateTeam(request) => write!(f, "create_team:{request}"),
         }
     }

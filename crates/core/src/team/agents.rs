@@ -253,10 +253,15 @@ impl Team {
         if agent.role != Role::Teammate {
             return Err(Rejection::LeadStays);
         }
-        if matches!(agent.state, AgentState::Failed { .. }) {
-            self.remove(d, agent, RemovalReason::Killed, None);
-        } else {
-            d.push(Event::AgentStopping { slot, request: None, kill: true });
+        match &agent.state {
+            AgentState::Failed { .. } => self.remove(d, agent, RemovalReason::Killed, None),
+            AgentState::Stopping { kill: true, .. } => {}
+            AgentState::Stopping { request, kill: false, .. } => {
+                d.push(Event::AgentStopping { slot, request: *request, kill: true });
+            }
+            AgentState::Pending | AgentState::Idle | AgentState::Active { .. } => {
+                d.push(Event::AgentStopping { slot, request: None, kill: true });
+            }
         }
         Ok(())
     }

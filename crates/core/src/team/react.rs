@@ -1,8 +1,10 @@
 //! What follows from the state as it is: level-triggered, so that no wake is ever lost.
 
+use std::collections::BTreeSet;
+
 use crate::agent::{Agent, AgentState, Hold, Role};
 use crate::event::Event;
-use crate::id::TaskId;
+use crate::id::{SlotId, TaskId};
 use crate::message::Sender;
 use crate::request::{RequestKind, RequestState};
 use crate::time::Timestamp;
@@ -64,13 +66,15 @@ impl Team {
         if most == 0 {
             return;
         }
-        for (low, others) in &self.stale_pairs {
-            for (high, turns) in others {
-                if *turns >= most {
-                    self.hold(d, *low, Hold::NoProgress);
-                    self.hold(d, *high, Hold::NoProgress);
-                }
-            }
+        let stuck: BTreeSet<SlotId> = self
+            .stale_pairs
+            .iter()
+            .flat_map(|(low, others)| others.iter().map(move |(high, turns)| (low, high, turns)))
+            .filter(|(_, _, turns)| **turns >= most)
+            .flat_map(|(low, high, _)| [*low, *high])
+            .collect();
+        for slot in stuck {
+            self.hold(d, slot, Hold::NoProgress);
         }
     }
 

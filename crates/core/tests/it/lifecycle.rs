@@ -235,3 +235,20 @@ fn any_command_is_done_once_per_key() {
     assert_eq!(w.ok(USER, &keyed), []);
     assert_eq!(w.team.board().open().len(), 1);
 }
+
+#[test]
+fn a_polite_stop_that_does_not_end_can_be_made_a_kill() {
+    let mut w = World::new();
+    w.wake(ANN);
+    w.ok(Caller::Agent(LEAD), &Command::RequestShutdown { slot: ANN, reason: None });
+    let request = w.open_request();
+    let yes = Command::Decide { request, decision: aion_core::request::Decision::ApproveShutdown };
+    w.ok(Caller::Agent(ANN), &yes);
+    let keys = |w: &World| -> Vec<String> {
+        w.team.outstanding().iter().map(|e| e.key().to_string()).collect()
+    };
+    assert!(keys(&w).contains(&"stop:s2:1".to_owned()), "{:?}", keys(&w));
+    w.ok(USER, &Command::KillAgent { slot: ANN });
+    assert!(keys(&w).contains(&"kill:s2:1".to_owned()), "{:?}", keys(&w));
+    assert_eq!(w.ok(USER, &Command::KillAgent { slot: ANN }), []);
+}
