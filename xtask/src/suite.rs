@@ -86,7 +86,7 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
     done.push(steps::run(root, &Step::cargo("clippy", &clippy))?);
     steps::tell("\n==> tidy: cargo xtask tidy");
     done.push(tidy(root)?);
-    let nextest = ["nextest", "run", "--workspace", "--locked", "--profile", profile];
+    let nextest = ["nextest", "run", "--workspace", "--locked", "--profile", profile, "-E", RULES];
     done.push(steps::run(root, &Step::cargo("tests", &nextest).repeating(&["Summary ["]))?);
     if whole {
         let doc = ["test", "--workspace", "--doc", "--locked"];
@@ -104,7 +104,7 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
         );
     }
     if whole {
-        let seeds = ["--seeds".to_owned(), "20000".to_owned()];
+        let seeds = SEEDS.map(str::to_owned);
         done.push(steps::run(root, &sim(&seeds).repeating(&["seeds"]))?);
         let kills = ["--kills".to_owned(), "200".to_owned()];
         done.push(steps::run(root, &kill_loop(&kills).repeating(&["kills"]))?);
@@ -112,6 +112,13 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
     report(name, &done);
     Ok(())
 }
+
+/// All tests but the simulation, which is a step of its own with more seeds.
+const RULES: &str = "not (package(aion-core) & kind(test) \
+                     & test(/^(seeds|liveness|determinism|mutants)$/))";
+/// What of the simulation is run with everything.
+const SEEDS: [&str; 7] =
+    ["--seeds", "20000", "--determinism", "50", "--liveness", "500", "--mutants"];
 
 /// What a test binary without the runner says at its end.
 const RESULT: &str = "test result:";
