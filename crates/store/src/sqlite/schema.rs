@@ -225,3 +225,66 @@ const FIRST: &str = "
         PRIMARY KEY (team, bucket)
     ) STRICT;
 ";
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::sqlite::connection::read_write;
+
+    /// The tables as they are, and a later version of them.
+    const LATER: &[Step] = &[first, |transaction| {
+        transaction.execute_batch("ALTER TABLE teams ADD COLUMN motto TEXT NOT NULL DEFAULT ''")
+    }];
+
+    fn mottos(connection: &Connection) -> rusqlite::Result<i64> {
+        connection.query_row("SELECT count(motto) FROM teams", [], |row| row.get(0))
+    }
+
+    #[test]
+    fn an_old_schema_is_kept_beside_the_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("store.db");
+        create_private(&file).unwrap();
+        let mut connection = read_write(&file).unwrap();
+        assert!(migrate(&mut connection, &file, STEPS).unwrap());
+        assert!(!migrate(&mut connection, &file, STEPS).unwrap());
+        connection
+            .execute("INSERT INTO teams (team, epoch, head) VALUES ('a', 1, zeroblob(32))", [])
+            .unwrap();
+        // An attempt that died half-way left its copy.
+        let copy = dir.path().join("store.v1.backup");
+        fs::write(&copy, "half a copy").unwrap();
+
+        assert!(!migrate(&mut connection, &file, LATER).unwrap());
+        assert_eq!(mottos(&connection).unwrap(), 1);
+        assert_eq!(version(&connection).unwrap(), 2);
+        assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+        let old = read_write(&copy).unwrap();
+        assert_eq!(version(&old).unwrap(), 1);
+        check(&old, 1, 2).unwrap();
+        let teams: i64 = old.query_row("SELECT count(*) FROM teams", [], |row| row.get(0)).unwrap();
+        assert_eq!(teams, 1);
+        assert!(mottos(&old).is_err());
+
+        let newer = migrate(&mut connection, &file, STEPS);
+        assert!(matches!(newer, Err(StoreError::Newer(_))), "{newer:?}");
+    }
+
+    #[test]
+    fn a_step_that_fails_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("store.db");
+        create_private(&file).unwrap();
+        let mut connection = read_write(&file).unwrap();
+        migrate(&mut connection, &file, STEPS).unwrap();
+        let broken: [Step; 3] = [first, LATER[1], |transaction| {
+            transaction.execute_batch("CREATE TABLE teams (twice TEXT)")
+        }];
+        let failed = migrate(&mut connection, &file, &broken);
+        assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+        assert_eq!(version(&connection).unwrap(), 1);
+        assert!(mottos(&connection).is_err());
+    }
+}

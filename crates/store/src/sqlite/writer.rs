@@ -217,6 +217,9 @@ impl Writer {
                 let kept = self.transaction("keep a snapshot", |connection, ledger| {
                     keep_snapshot(connection, ledger, &team, &snapshot)
                 });
+                if kept.is_ok() {
+                    failpoint::hit("store.after_snapshot");
+                }
                 let _ = reply.send(kept);
             }
             Job::Erase(team, reply) => {

@@ -7,6 +7,8 @@ mod events;
 mod files;
 mod full_disk;
 mod golden;
+#[cfg(feature = "failpoints")]
+mod kills;
 mod models;
 mod samples;
 mod stores;
