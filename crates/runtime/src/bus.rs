@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aion_agent::host::Delta;
-use aion_core::event::Recorded;
+use aion_core::event::{Event, Recorded};
 use aion_core::id::{Seq, SlotId, TurnId};
 use aion_store::StoreError;
 use futures::Stream;
@@ -65,6 +65,14 @@ impl Bus {
 
     pub(crate) fn publish(&self, batch: &Arc<[Recorded]>) {
         let mut inner = self.lock();
+        if !inner.live.is_empty() {
+            // What a finished turn wrote is in its transcript.
+            for recorded in &**batch {
+                if let Event::TurnEnded { turn, .. } = &recorded.event {
+                    inner.live.remove(turn);
+                }
+            }
+        }
         if let Some(events) = &inner.events
             && events.send(Arc::clone(batch)).is_err()
         {
@@ -85,11 +93,6 @@ impl Bus {
         {
             inner.deltas = None;
         }
-    }
-
-    /// Forgets what a turn has written: its transcript has it.
-    pub(crate) fn turn_ended(&self, turn: TurnId) {
-        self.lock().live.remove(&turn);
     }
 
     /// Ends every subscription.

@@ -4,6 +4,7 @@
 //! `aion-core`, stores what was decided, and only then answers, publishes and acts. Everybody else
 //! holds a [`TeamHandle`]. The runtime has no rules of its own.
 
+mod batch;
 mod bus;
 mod clock;
 mod effects;

@@ -254,7 +254,6 @@ impl Runner {
             Signal::UsageReported(usage) => self.report(Command::RecordUsage { slot, usage }),
             Signal::TurnEnded { turn, outcome, usage } => {
                 failpoint::hit("runner.before_end_turn");
-                self.handle.shared().bus.turn_ended(turn);
                 self.report(Command::EndTurn { turn, outcome, usage });
             }
             Signal::Exited { cause } => return Next::Over(Some(cause)),

@@ -25,6 +25,11 @@ const INBOX: usize = 1_024;
 /// Falls of one session within [`FALL_WINDOW`] after which it is not opened again.
 const FALLS: usize = 3;
 const FALL_WINDOW: Millis = Millis(60_000);
+/// The wait after a fallen session could not be opened.
+const REOPEN: Millis = Millis(1_000);
+/// The wait after a granted team could not be made; it doubles up to the longest.
+const RETRY: Millis = Millis(1_000);
+const LONGEST_RETRY: Millis = Millis(60_000);
 
 /// What a team is created from.
 #[derive(Clone, Debug)]
@@ -238,10 +243,28 @@ impl TeamService {
         }
     }
 
+    /// Makes a granted team, however often the store fails, while its conversation is open.
+    async fn make_granted(&self, from: &TeamId, request: RequestId) {
+        let mut wait = RETRY;
+        while let Some(conversation) = self.opened(from) {
+            match self.create_from(&conversation, request).await {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::warn!(%from, %request, %error, "a granted team could not be made");
+                }
+            }
+            pause(conversation.shared(), wait).await;
+            wait = Millis((wait.0 * 2).min(LONGEST_RETRY.0));
+        }
+    }
+
     /// Makes the team that the person agreed to in a conversation. Its handle is derived from the
     /// consent, so that doing it twice makes one team.
-    async fn create_from(&self, from: &TeamId, request: RequestId) -> Result<(), CreateError> {
-        let conversation = self.open(from).await?;
+    async fn create_from(
+        &self,
+        conversation: &TeamHandle,
+        request: RequestId,
+    ) -> Result<(), CreateError> {
         let granted = conversation
             .query(move |team| {
                 let (request, _) = team.request(request)?;
@@ -277,7 +300,7 @@ impl TeamService {
         else {
             return Ok(());
         };
-        let id = derived(from, request);
+        let id = derived(conversation.team(), request);
         let lead = MemberSpec {
             name: AgentName::lead(),
             label: None,
@@ -323,11 +346,7 @@ async fn serve(inner: std::sync::Weak<Inner>, mut orders: mpsc::UnboundedReceive
         let service = TeamService { inner };
         match order {
             Upward::CreateTeam { from, request } => {
-                tokio::spawn(async move {
-                    if let Err(error) = service.create_from(&from, request).await {
-                        tracing::warn!(%from, %request, %error, "a granted team could not be made");
-                    }
-                });
+                tokio::spawn(async move { service.make_granted(&from, request).await });
             }
         }
     }
@@ -368,6 +387,8 @@ async fn supervise(
                 if fell_too_often(&mut falls, &shared) {
                     break error.to_string();
                 }
+                // Whoever asks meanwhile waits in the inbox.
+                pause(&shared, REOPEN).await;
             }
             Err(panic) => {
                 let text = panic_text(&*panic);
@@ -381,6 +402,11 @@ async fn supervise(
     report.send_replace(Opening::Open);
     refuse_until_closed(&mut inbox, &reason).await;
     shared.bus.close();
+}
+
+async fn pause(shared: &Shared, span: Millis) {
+    let clock = &shared.house.clock;
+    clock.sleep_until(Millis(clock.monotonic().0 + span.0)).await;
 }
 
 fn fell_too_often(falls: &mut VecDeque<Millis>, shared: &Shared) -> bool {

@@ -6,26 +6,22 @@ use std::sync::Arc;
 
 use aion_core::Rejection;
 use aion_core::command::{Caller, Command, Receipt};
-use aion_core::event::{EVENT_VERSION, Event, Recorded};
+use aion_core::event::{EVENT_VERSION, Recorded};
 use aion_core::id::{CommandId, Seq};
 use aion_core::team::Team;
 use aion_core::time::Millis;
 use aion_store::{Append, StoreError};
 use tokio::sync::mpsc;
 
+use crate::batch::{Batch, Waiting, answer, refuse};
 use crate::effects::Effects;
-use crate::handle::{Committed, Events, Input, Query, Reply, Submission, SubmitError, TeamHandle};
+use crate::handle::{Input, Submission, TeamHandle};
 use crate::load::{self, OpenError, Opened};
 use crate::snapshots::Snapshots;
 use crate::timer::Timer;
 use crate::world::Shared;
 use aion_store::failpoint;
 
-/// Commands that are stored together at most.
-const BATCH: usize = 256;
-/// Bytes after which a batch takes nothing more in: with the longest single command on top it stays
-/// below the store's 1 MiB.
-const BATCH_BYTES: usize = 512 * 1024;
 /// The wait after the store failed; it doubles up to the longest.
 const RETRY: Millis = Millis(100);
 const LONGEST_RETRY: Millis = Millis(5_000);
@@ -62,32 +58,6 @@ pub(crate) struct Session<'a> {
     timer: Timer,
     effects: Effects,
     snapshots: Snapshots,
-}
-
-/// What is stored together, and who waits for it.
-#[derive(Default)]
-struct Batch {
-    events: Vec<Recorded>,
-    bytes: usize,
-    commands: usize,
-    waiting: Vec<Waiting>,
-    closing: bool,
-}
-
-/// What is owed once the batch is durable.
-enum Waiting {
-    Accepted {
-        reply: Option<Reply>,
-        range: Range<usize>,
-        receipt: Option<Receipt>,
-    },
-    Rejected {
-        reply: Option<Reply>,
-        rejection: Rejection,
-    },
-    /// A command of the shell itself. It is tried again where the store fails.
-    Own(Command),
-    Query(Query),
 }
 
 impl<'a> Session<'a> {
@@ -149,7 +119,7 @@ impl<'a> Session<'a> {
     fn drain(&mut self, first: Input) -> Batch {
         let mut batch = Batch::default();
         self.take(first, &mut batch);
-        while batch.commands < BATCH && batch.bytes < BATCH_BYTES && !batch.closing {
+        while !batch.is_full() {
             let next = self.own.pop_front().map(Input::Own);
             let Some(next) = next.or_else(|| self.inbox.try_recv().ok()) else { break };
             self.take(next, &mut batch);
@@ -200,8 +170,7 @@ impl<'a> Session<'a> {
             self.state.handle(now, caller, command).map(|events| {
                 let id = self.command_id();
                 for event in events {
-                    batch.bytes += weight(&event);
-                    batch.events.push(Recorded {
+                    batch.push(Recorded {
                         seq: Seq(self.seq.0 + 1 + batch.events.len() as u64),
                         at: now,
                         version: EVENT_VERSION,
@@ -238,23 +207,25 @@ impl<'a> Session<'a> {
         }
         if !batch.events.is_empty() {
             failpoint::hit("session.before_append");
-            let append = Append {
-                team: self.shared.team.clone(),
-                epoch: self.epoch,
-                expected: self.seq,
-                events: batch.events.clone(),
-            };
-            match self.shared.house.store.append(append).await {
-                Ok(()) => {
-                    failpoint::hit("session.after_append");
-                    self.seq = Seq(self.seq.0 + batch.events.len() as u64);
-                    self.committed(batch);
-                }
+            match self.append(batch.appends()).await {
+                Ok(()) => self.committed(batch),
                 Err(error) => self.recover(error, batch).await?,
             }
             self.snapshots.consider(self.seq, &self.state);
         }
         self.timer.set(self.state.poll_timeout().map(|(at, _)| self.shared.reaches(at)));
+        Ok(())
+    }
+
+    async fn append(&mut self, appends: Vec<Vec<Recorded>>) -> Result<(), StoreError> {
+        for events in appends {
+            let end = Seq(self.seq.0 + events.len() as u64);
+            let (team, epoch, expected) = (self.shared.team.clone(), self.epoch, self.seq);
+            let append = Append { team, epoch, expected, events };
+            self.shared.house.store.append(append).await?;
+            self.seq = end;
+        }
+        failpoint::hit("session.after_append");
         Ok(())
     }
 
@@ -305,13 +276,13 @@ impl<'a> Session<'a> {
     }
 
     fn reloaded(&mut self, opened: Opened, batch: Option<Batch>, reason: &str) {
-        let before = self.seq;
         self.state = opened.state;
         self.seq = opened.seq;
         self.epoch = opened.epoch;
         let Some(batch) = batch else { return self.act() };
-        let known = |event: &Recorded| event.seq > before && event.command_id == *batch_id(&batch);
-        if opened.tail.iter().any(known) {
+        // What nobody else can have written is there to its end, or it is not there.
+        let id = |event: &Recorded| (event.seq, event.command_id.clone());
+        if opened.tail.last().map(id) == batch.end().map(id) {
             self.committed(batch);
         } else {
             self.refuse_all(batch, reason);
@@ -348,52 +319,5 @@ impl<'a> Session<'a> {
                 Input::Close => return Err(Ended::Closed),
             }
         }
-    }
-}
-
-/// A batch is durable as a whole or not at all, so one of its commands stands for all.
-fn batch_id(batch: &Batch) -> &CommandId {
-    &batch.events[0].command_id
-}
-
-/// Bytes that an event takes in the log, near enough for a limit.
-fn weight(event: &Event) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(256);
-    // An event that cannot be written is refused by the store, which says so better.
-    let _ = serde_json::to_writer(&mut count, event);
-    count.0
-}
-
-fn answer(waiting: Waiting, state: &Team, seq: Seq, batch: &Arc<[Recorded]>) {
-    let (reply, result) = match waiting {
-        Waiting::Query(query) => return query(state),
-        Waiting::Own(_) => return,
-        Waiting::Rejected { reply, rejection } => (reply, Err(SubmitError::Rejected(rejection))),
-        Waiting::Accepted { reply, range, receipt } => {
-            let seq = batch[range.clone()].last().map_or(seq, |event| event.seq);
-            let events = Events::new(Arc::clone(batch), range);
-            (reply, Ok(Committed { seq, events, receipt }))
-        }
-    };
-    if let Some(reply) = reply {
-        // Whoever asked may have gone away; what was decided stands.
-        let _ = reply.send(result);
-    }
-}
-
-fn refuse(reply: Option<Reply>, reason: &str) {
-    if let Some(reply) = reply {
-        // Whoever asked may have gone away.
-        let _ = reply.send(Err(SubmitError::Unavailable(reason.to_owned())));
     }
 }

@@ -7,6 +7,7 @@ mod failures;
 mod house;
 mod order;
 mod runners;
+mod service;
 mod subscriptions;
 mod tools;
 mod turns;

@@ -10,7 +10,7 @@ use aion_testkit::backend::Seen;
 use aion_testkit::faults::Fault;
 use futures::FutureExt;
 
-use crate::house::{LEAD, TestHouse, keyed, message};
+use crate::house::{LEAD, TestHouse, keyed, log, message, settings};
 
 #[tokio::test]
 async fn nothing_is_answered_published_or_done_before_the_commit() {
@@ -150,4 +150,23 @@ async fn an_agent_is_registered_before_it_starts_and_idle_after_it_said_so() {
     bob.report(aion_backends::Signal::Ready).await;
     let Seen::Turn(_, input) = house.stage.next().await else { panic!("a turn follows") };
     assert!(input.opening.contains("work"));
+}
+
+#[tokio::test]
+async fn a_command_that_makes_more_than_fits_is_stored_in_parts() {
+    let mut house = TestHouse::new();
+    let mut settings = settings();
+    settings.limits.unread = 10_000;
+    let (handle, _lead) = house.team_with(settings).await;
+    handle.submit(Caller::User, None, Command::PauseTeam).await.unwrap();
+    for _ in 0..2_500 {
+        handle.submit(Caller::User, None, message(Recipient::Lead, "x")).await.unwrap();
+    }
+    let before = house.appends();
+    let ended = handle.submit(Caller::User, None, Command::EndTeam).await.unwrap();
+    assert!(house.appends() - before > 1);
+    assert_eq!(ended.events.last().unwrap().event, Event::TeamEnded);
+    let log = log(&*house.store, handle.team()).await;
+    let seqs: Vec<_> = log.iter().map(|recorded| recorded.seq.0).collect();
+    assert_eq!(seqs, (1..=log.len() as u64).collect::<Vec<_>>());
 }
