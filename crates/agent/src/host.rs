@@ -151,7 +151,11 @@ pub trait Host: Send + Sync + fmt::Debug + 'static {
     /// The mail that counts as delivered before `step`, rendered: what was delivered before this
     /// step already and what is new. Asked again for the same step, it shows the same mail again, so
     /// that a fall of the house between delivery and transcript loses nothing.
-    fn take_mail(&self, turn: TurnId, step: u32) -> BoxFuture<'_, Result<Option<String>, HostError>>;
+    fn take_mail(
+        &self,
+        turn: TurnId,
+        step: u32,
+    ) -> BoxFuture<'_, Result<Option<String>, HostError>>;
     /// Settles the last model call and reserves the next; only for turns that are budgeted.
     fn reserve(
         &self,

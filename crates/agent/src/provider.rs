@@ -18,7 +18,10 @@ use crate::host::ToolSpec;
 /// A source of model answers.
 pub trait Provider: Send + Sync + fmt::Debug + 'static {
     /// Answers one request. Dropping the stream ends the call.
-    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ProviderError>>;
+    fn stream(
+        &self,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ProviderError>>;
 
     /// What the request may use at worst, for the budget: by default a token for every two bytes
     /// that are sent, and every token that may be written; no money.
@@ -228,8 +231,7 @@ impl Immediate {
 
 impl Provider for Immediate {
     fn stream(&self, _: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ProviderError>> {
-        let events =
-            [ModelEvent::Text(self.text.clone()), ModelEvent::Stop(StopReason::EndTurn)];
+        let events = [ModelEvent::Text(self.text.clone()), ModelEvent::Stop(StopReason::EndTurn)];
         stream::iter(events.map(Ok)).boxed()
     }
 }

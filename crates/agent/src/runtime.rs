@@ -100,7 +100,7 @@ impl Default for RuntimeConfig {
             retries: 2,
             continuations: 3,
             unavailable_wait: Duration::from_secs(30),
-            rate_limit_wait: Duration::from_secs(60),
+            rate_limit_wait: Duration::from_mins(1),
         }
     }
 }

@@ -59,10 +59,8 @@ impl InProcessBackend {
         signals: mpsc::Sender<Signal>,
     ) -> Result<Box<dyn AgentSession>, BackendError> {
         let SpawnSpec { team, slot, name, agent_type, model, workspace, host, .. } = spec;
-        let provider = self
-            .source
-            .provider(&agent_type, model.as_deref())
-            .map_err(BackendError::Spawn)?;
+        let provider =
+            self.source.provider(&agent_type, model.as_deref()).map_err(BackendError::Spawn)?;
         let runtime = AgentRuntime {
             agent: name.clone(),
             model,

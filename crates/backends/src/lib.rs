@@ -142,8 +142,12 @@ pub trait AgentSession: Send + fmt::Debug + 'static {
     /// Hands over mail in the middle of a turn, where the agent does not fetch it itself.
     fn deliver(&mut self, turn: TurnId, text: String) -> Result<(), BackendError>;
     /// Hands over a decision that the turn waits for.
-    fn answer(&mut self, turn: TurnId, request: RequestId, decision: Decision)
-    -> Result<(), BackendError>;
+    fn answer(
+        &mut self,
+        turn: TurnId,
+        request: RequestId,
+        decision: Decision,
+    ) -> Result<(), BackendError>;
     /// Ends a running turn; it reports [`TurnOutcome::Interrupted`].
     fn interrupt(&mut self, turn: TurnId);
     /// Ends the agent after its turn; it reports [`Signal::Exited`].

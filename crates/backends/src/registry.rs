@@ -52,8 +52,7 @@ const AVAILABLE: [BackendKind; 1] = [BackendKind::InProcess];
 
 /// Chooses.
 pub fn choose(environment: &Environment) -> Result<BackendChoice, NoBackend> {
-    let in_process =
-        |reason: String| Ok(BackendChoice { kind: BackendKind::InProcess, reason });
+    let in_process = |reason: String| Ok(BackendChoice { kind: BackendKind::InProcess, reason });
     let setting = environment.setting.as_deref().filter(|setting| *setting != "auto");
     if let Some(setting) = setting {
         return match BackendKind::named(setting) {
@@ -81,13 +80,8 @@ fn no_backend(setting: &str, environment: &Environment) -> NoBackend {
     } else {
         "it is no backend of this build"
     };
-    let available: Vec<&str> =
-        AVAILABLE.iter().map(|kind| kind.as_str()).chain(["auto"]).collect();
-    NoBackend {
-        setting: setting.to_owned(),
-        why: why.to_owned(),
-        available: available.join(", "),
-    }
+    let available: Vec<&str> = AVAILABLE.iter().map(|kind| kind.as_str()).chain(["auto"]).collect();
+    NoBackend { setting: setting.to_owned(), why: why.to_owned(), available: available.join(", ") }
 }
 
 impl BackendKind {
@@ -129,8 +123,14 @@ mod tests {
         let iterm = Environment { iterm_session: Some("w0t0p0".into()), ..terminal() };
         check(&Environment::default(), "nobody sits at a terminal");
         check(&Environment { headless: true, ..tmux.clone() }, "nobody sits at a terminal");
-        check(&Environment { setting: Some("in-process".into()), ..tmux.clone() }, "the settings name it");
-        check(&Environment { setting: Some("auto".into()), ..terminal() }, "the terminal has no panes");
+        check(
+            &Environment { setting: Some("in-process".into()), ..tmux.clone() },
+            "the settings name it",
+        );
+        check(
+            &Environment { setting: Some("auto".into()), ..terminal() },
+            "the terminal has no panes",
+        );
         check(
             &Environment { earlier_fallback: Some("the pane closed".into()), ..tmux.clone() },
             "this team fell back to it before: the pane closed",

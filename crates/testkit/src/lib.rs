@@ -3,3 +3,4 @@
 pub mod backend;
 pub mod faults;
 pub mod gate;
+pub mod house;

@@ -117,7 +117,9 @@ impl Leashed {
         let (Some(entry), Some(ledger)) = (self.entry.clone(), self.ledger.clone()) else {
             return Ok(());
         };
-        tokio::task::spawn_blocking(move || ledger.started(&entry)).await.map_err(io::Error::other)?
+        tokio::task::spawn_blocking(move || ledger.started(&entry))
+            .await
+            .map_err(io::Error::other)?
     }
 }
 

@@ -52,7 +52,9 @@ pub(super) fn below(all: &[Process], root: i32) -> Vec<Process> {
     let mut family = BTreeSet::from([root]);
     loop {
         let before = family.len();
-        family.extend(all.iter().filter(|p| family.contains(&p.parent)).map(|p| p.pid).collect::<Vec<_>>());
+        family.extend(
+            all.iter().filter(|p| family.contains(&p.parent)).map(|p| p.pid).collect::<Vec<_>>(),
+        );
         if family.len() == before {
             break;
         }

@@ -6,8 +6,7 @@ use aion_core::turn::CallId;
 use crate::provider::{Message, Part, ToolResult};
 
 /// What a call is answered with when its turn ended before it did.
-const UNANSWERED: &str =
-    "The turn ended before this call did. It may have run, or have run in part: look before you \
+const UNANSWERED: &str = "The turn ended before this call did. It may have run, or have run in part: look before you \
      do it again.";
 
 /// The conversation of a transcript. Every call in it has a result.
@@ -62,9 +61,8 @@ fn close(messages: &mut Vec<Message>, open: &mut Vec<CallId>) {
     if open.is_empty() {
         return;
     }
-    let missing = open
-        .drain(..)
-        .map(|call| ToolResult { call, text: UNANSWERED.to_owned(), ok: false });
+    let missing =
+        open.drain(..).map(|call| ToolResult { call, text: UNANSWERED.to_owned(), ok: false });
     match messages.last_mut() {
         Some(Message::Results { results, .. }) => results.extend(missing),
         Some(Message::Answer { turn, .. }) => {
@@ -102,11 +100,8 @@ mod tests {
             item(2, 0, Content::Given { text: "again".into() }),
             item(2, 0, Content::Said { text: String::new() }),
         ];
-        let part = |call: &str| Part::Call {
-            call: call.into(),
-            tool: "Read".into(),
-            input: json!({}),
-        };
+        let part =
+            |call: &str| Part::Call { call: call.into(), tool: "Read".into(), input: json!({}) };
         assert_eq!(
             conversation(&items),
             [

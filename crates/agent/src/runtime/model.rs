@@ -77,12 +77,15 @@ impl Answer {
     fn unique(&self, call: CallId, used: &BTreeSet<CallId>) -> CallId {
         let taken = |id: &str| {
             used.contains(id)
-                || self.content.iter().any(|c| matches!(c, Content::Called { call, .. } if call == id))
+                || self
+                    .content
+                    .iter()
+                    .any(|c| matches!(c, Content::Called { call, .. } if call == id))
         };
         if !call.is_empty() && !taken(&call) {
             return call;
         }
         let base = if call.is_empty() { "call" } else { &call };
-        (2..).map(|n| format!("{base}-{n}")).find(|id| !taken(id)).unwrap_or(call)
+        (2..u32::MAX).map(|n| format!("{base}-{n}")).find(|id| !taken(id)).unwrap_or(call)
     }
 }

@@ -15,8 +15,7 @@ use crate::host::{Delta, HostError, Permit, ToolOutput};
 use crate::tools::{Prepared, Toolbox};
 
 /// What the model is told of a call that was running when the house fell.
-const MAY_HAVE_RUN: &str =
-    "This call had begun when the program was stopped, so it is not run again. It may have run, or \
+const MAY_HAVE_RUN: &str = "This call had begun when the program was stopped, so it is not run again. It may have run, or \
      have run in part: look before you do it again.";
 /// What the model is told of a call that was running when its turn was interrupted.
 const INTERRUPTED: &str =
@@ -168,13 +167,11 @@ impl Turn<'_> {
             Err(reason) => return Ok(Performed::refused(reason)),
         };
         show(prepared.description.clone());
-        match self.permit(call, &prepared).await? {
-            Some(reason) => Ok(Performed::refused(reason)),
-            None => {
-                let output = self.runtime.tools.run(prepared).await;
-                Ok(Performed { output, journalled: true })
-            }
+        if let Some(reason) = self.permit(call, &prepared).await? {
+            return Ok(Performed::refused(reason));
         }
+        let output = self.runtime.tools.run(prepared).await;
+        Ok(Performed { output, journalled: true })
     }
 
     /// Has a call judged, waits for a decision where one is needed, and answers why it does not run.

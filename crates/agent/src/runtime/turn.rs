@@ -76,11 +76,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn new(
-        runtime: &'a AgentRuntime,
-        input: TurnInput,
-        controls: &'a Controls,
-    ) -> Self {
+    pub(super) fn new(runtime: &'a AgentRuntime, input: TurnInput, controls: &'a Controls) -> Self {
         let items = Vec::new();
         Self { runtime, controls, input, items, step: 0, unsettled: None, continuations: 0 }
     }
@@ -154,9 +150,8 @@ impl<'a> Turn<'a> {
         let mut attempt = 0;
         let answer = loop {
             let mut answer = Answer::default();
-            let read = self
-                .unless_interrupted(answer.read(self.runtime, request.clone(), &used))
-                .await;
+            let read =
+                self.unless_interrupted(answer.read(self.runtime, request.clone(), &used)).await;
             match read {
                 Ok(Ok(())) => break answer,
                 Ok(Err(ProviderError::Broken(_))) if attempt < self.runtime.config.retries => {
@@ -241,12 +236,12 @@ impl<'a> Turn<'a> {
         let worst = self.runtime.provider.worst_case(request);
         // What a call used is lost when the house falls before it is settled: then as much is
         // counted as the next call may use at worst, which sends everything that it sent.
-        let used = self
-            .unsettled
-            .take()
-            .unwrap_or(Usage { input: worst.tokens, micro_usd: worst.micro_usd, ..Usage::default() });
+        let lost = Usage { input: worst.tokens, micro_usd: worst.micro_usd, ..Usage::default() };
+        let used = *self.unsettled.get_or_insert(lost);
         let reserve = self.runtime.host.reserve(self.input.turn, used, worst);
-        Ok(self.unless_interrupted(reserve).await??)
+        self.unless_interrupted(reserve).await??;
+        self.unsettled = None;
+        Ok(())
     }
 
     fn count(&mut self, usage: Option<Usage>) {
@@ -268,7 +263,9 @@ impl<'a> Turn<'a> {
             ProviderError::Unavailable { retry_after, .. } => {
                 (Unavailable::Provider, after(retry_after, config.unavailable_wait))
             }
-            ProviderError::Broken(_) => (Unavailable::Provider, after(None, config.unavailable_wait)),
+            ProviderError::Broken(_) => {
+                (Unavailable::Provider, after(None, config.unavailable_wait))
+            }
             ProviderError::RateLimit { retry_after } => {
                 (Unavailable::RateLimit, after(retry_after, config.rate_limit_wait))
             }

@@ -125,7 +125,9 @@ impl Progress {
                     .answer(rules)
                     .map_err(|error| format!("at {turn}, step {step}: {error}"))?;
                 self.answered(rules, &output, parts).map_err(|error| {
-                    format!("the conversation is not this scenario's: at {turn}, step {step}, {error}")
+                    format!(
+                        "the conversation is not this scenario's: at {turn}, step {step}, {error}"
+                    )
                 })?;
             }
         }
@@ -218,7 +220,9 @@ impl Progress {
             let expected = &rules[rule].calls[place];
             let whose = format!("the {tool} call of rule {}", rules[rule].label);
             match expected.outcome {
-                Some(Outcome::Ok) if !ok => problem = Some(format!("{whose} has to go well, and failed")),
+                Some(Outcome::Ok) if !ok => {
+                    problem = Some(format!("{whose} has to go well, and failed"));
+                }
                 Some(Outcome::Failed) if *ok => {
                     problem = Some(format!("{whose} has to fail, and went well"));
                 }
@@ -236,12 +240,7 @@ impl Progress {
     }
 
     /// Takes note of an answer that the conversation holds.
-    fn answered(
-        &mut self,
-        rules: &[Rule],
-        output: &Output,
-        parts: &[Part],
-    ) -> Result<(), String> {
+    fn answered(&mut self, rules: &[Rule], output: &Output, parts: &[Part]) -> Result<(), String> {
         let calls: Vec<_> = parts
             .iter()
             .filter_map(|part| match part {
@@ -254,7 +253,10 @@ impl Progress {
         }
         // An answer that was interrupted may have lost its calls.
         let same = calls.is_empty()
-            || calls.iter().map(|(_, tool)| tool.as_str()).eq(output.calls.iter().map(|c| c.tool.as_str()));
+            || calls
+                .iter()
+                .map(|(_, tool)| tool.as_str())
+                .eq(output.calls.iter().map(|c| c.tool.as_str()));
         if !same {
             let names = |mut names: Vec<&str>| {
                 names.dedup();
@@ -308,7 +310,11 @@ impl Progress {
                 && fits(rule)
                 && self.is_open(rule, *place)
                 && rule.after.iter().all(|other| self.fired[*other] > 0)
-                && rule.when.iter().zip(&self.found[*place]).all(|(c, found)| found.len() >= c.times)
+                && rule
+                    .when
+                    .iter()
+                    .zip(&self.found[*place])
+                    .all(|(c, found)| found.len() >= c.times)
         })
     }
 
@@ -345,7 +351,12 @@ impl Progress {
         output.texts.extend(rule.say.as_deref().map(fill).transpose()?);
         for (number, call) in rule.calls.iter().enumerate() {
             let input = template::json(&call.input, &self.captures).map_err(fail)?;
-            output.calls.push(OutputCall { tool: call.tool.clone(), input, rule: place, place: number });
+            output.calls.push(OutputCall {
+                tool: call.tool.clone(),
+                input,
+                rule: place,
+                place: number,
+            });
         }
         if let Some(usage) = rule.usage {
             output.usage = Some(output.usage.unwrap_or_default().plus(usage));
@@ -408,7 +419,11 @@ impl Progress {
             let _ = match &piece.from {
                 From::Given => write!(out, "\n  given: {text:?}"),
                 From::Result { tool, ok, .. } => {
-                    write!(out, "\n  result of {tool} ({}): {text:?}", if *ok { "ok" } else { "failed" })
+                    write!(
+                        out,
+                        "\n  result of {tool} ({}): {text:?}",
+                        if *ok { "ok" } else { "failed" }
+                    )
                 }
             };
         }
@@ -444,7 +459,11 @@ impl Progress {
             .filter(|(_, count)| **count > 0)
             .map(|(rule, _)| rule.label.as_str())
             .collect();
-        let _ = write!(out, "\nfired: {}", if fired.is_empty() { "none".to_owned() } else { fired.join(", ") });
+        let _ = write!(
+            out,
+            "\nfired: {}",
+            if fired.is_empty() { "none".to_owned() } else { fired.join(", ") }
+        );
         out
     }
 }

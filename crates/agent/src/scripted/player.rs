@@ -10,7 +10,9 @@ use futures::{FutureExt, StreamExt};
 
 use super::matcher::{Output, Progress};
 use super::scenario::{Failure, Scenario};
-use crate::provider::{Message, ModelEvent, ModelRequest, Part, Provider, ProviderError, StopReason};
+use crate::provider::{
+    Message, ModelEvent, ModelRequest, Part, Provider, ProviderError, StopReason,
+};
 
 /// How many conversations the memo holds. A request adds to a conversation that was followed
 /// before, so one place per agent in a turn is enough.
@@ -78,7 +80,10 @@ impl Scripted {
 }
 
 impl Provider for Scripted {
-    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ProviderError>> {
+    fn stream(
+        &self,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ProviderError>> {
         let step = request.step;
         let output = match self.output(&request) {
             Ok(output) => output,

@@ -263,9 +263,8 @@ fn rules(raw: Vec<toml::Value>) -> Result<Vec<Rule>, (String, String)> {
         let name = value.get("name").and_then(toml::Value::as_str);
         let label = name.map_or_else(|| number.clone(), |name| format!("{number} ({name:?})"));
         let fail = |reason: String| (label.clone(), reason);
-        let raw: RawRule = value
-            .try_into()
-            .map_err(|error: toml::de::Error| fail(error.message().to_owned()))?;
+        let raw: RawRule =
+            value.try_into().map_err(|error: toml::de::Error| fail(error.message().to_owned()))?;
         if let Some(name) = &raw.name
             && !names.insert(name.clone())
         {

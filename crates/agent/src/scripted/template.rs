@@ -27,8 +27,9 @@ pub(super) fn json(template: &Value, captures: &Captures) -> Result<Value, Strin
         Value::String(template) => match whole_number(template) {
             Some(name) => {
                 let text = value(name, captures)?;
-                let number: i64 =
-                    text.parse().map_err(|_| format!("{{{{{name}:int}}}}: {text:?} is no number"))?;
+                let number: i64 = text
+                    .parse()
+                    .map_err(|_| format!("{{{{{name}:int}}}}: {text:?} is no number"))?;
                 Value::from(number)
             }
             None => Value::String(text(template, captures)?),
@@ -70,7 +71,8 @@ mod tests {
             [("a", "x"), ("n", "12")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
         assert_eq!(text("{{a}}-{{ n }}-{{", &captures).unwrap(), "x-12-{{");
         assert_eq!(
-            json(&json!({ "t": "{{a}}", "l": ["{{n:int}}", "{{n}}", 1, true] }), &captures).unwrap(),
+            json(&json!({ "t": "{{a}}", "l": ["{{n:int}}", "{{n}}", 1, true] }), &captures)
+                .unwrap(),
             json!({ "t": "x", "l": [12, "12", 1, true] })
         );
         assert_eq!(

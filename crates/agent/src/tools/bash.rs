@@ -43,7 +43,7 @@ pub(super) fn spec() -> ToolSpec {
          of long output the beginning and the end. Every process that is left when the command \
          ends is ended too. Nothing can be typed in.",
         &["command"],
-        json!({
+        &json!({
             "command": property("string", "The command."),
             "timeout_seconds": {
                 "type": "integer",

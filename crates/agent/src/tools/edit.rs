@@ -37,7 +37,7 @@ pub(super) struct Edit {
 pub(super) fn spec() -> ToolSpec {
     let edit = object(
         &["old_string", "new_string"],
-        json!({
+        &json!({
             "old_string": property("string", "The text to replace, exactly as it is in the file."),
             "new_string": property("string", "The text to put there."),
             "replace_all": property("boolean", "Replace every occurrence; otherwise there must be one."),
@@ -48,7 +48,7 @@ pub(super) fn spec() -> ToolSpec {
         "Replaces text in a file that you have read. The edits are made in order, each on the \
          result of the one before, and all or none of them.",
         &["file_path", "edits"],
-        json!({
+        &json!({
             "file_path": property("string", "The file, relative to the workspace or absolute."),
             "edits": {
                 "type": "array",

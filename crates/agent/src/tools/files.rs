@@ -40,9 +40,9 @@ impl Seen {
         let known = lock(seen).0.iter().find(|(p, _)| p == path).map(|(_, print)| *print);
         match known {
             None => Err(format!("Read {shown} first: you have not seen what it holds.")),
-            Some(print) if print != fingerprint(content) => {
-                Err(format!("{shown} has changed since you read it. Read it again, then change it."))
-            }
+            Some(print) if print != fingerprint(content) => Err(format!(
+                "{shown} has changed since you read it. Read it again, then change it."
+            )),
             Some(_) => Ok(()),
         }
     }

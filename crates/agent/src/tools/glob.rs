@@ -32,7 +32,7 @@ pub(super) fn spec() -> ToolSpec {
         "Lists files whose path matches a glob pattern such as \"**/*.rs\" or \"src/*.{js,ts}\". \
          Files that git ignores are left out.",
         &["pattern"],
-        json!({
+        &json!({
             "pattern": property("string", "The pattern, matched against the path below the directory."),
             "path": property("string", "The directory to look in; the workspace if not given."),
         }),

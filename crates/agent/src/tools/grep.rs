@@ -59,7 +59,7 @@ pub(super) fn spec() -> ToolSpec {
         "Searches files for a regular expression (Rust syntax). Files that git ignores and binary \
          files are left out.",
         &["pattern"],
-        json!({
+        &json!({
             "pattern": property("string", "The regular expression."),
             "path": property("string", "The file or directory to search; the workspace if not given."),
             "glob": property("string", "Only files whose path matches this glob, for example \"**/*.rs\"."),
@@ -193,10 +193,8 @@ impl FileSink<'_> {
         let cut = text.char_indices().nth(MAX_LINE_CHARS).map_or(text, |(end, _)| &text[..end]);
         let more = if cut.len() < text.len() { "…" } else { "" };
         let number = number.unwrap_or_default();
-        self.lines.push(&format!(
-            "{}{separator}{number}{separator}{cut}{more}",
-            self.shown.display()
-        ));
+        self.lines
+            .push(&format!("{}{separator}{number}{separator}{cut}{more}", self.shown.display()));
     }
 
     fn go_on(&self) -> bool {

@@ -21,9 +21,9 @@ fn fields(schema: &Value) -> String {
         .map(|properties| {
             properties
                 .keys()
-                .map(|name| match required.contains(&name.as_str()) {
-                    true => format!("{name} (required)"),
-                    false => name.clone(),
+                .map(|name| {
+                    let required = required.contains(&name.as_str());
+                    if required { format!("{name} (required)") } else { name.clone() }
                 })
                 .collect()
         })
@@ -32,7 +32,12 @@ fn fields(schema: &Value) -> String {
 }
 
 /// A tool's spec with a strict object schema.
-pub(super) fn spec(name: &str, description: &str, required: &[&str], properties: Value) -> ToolSpec {
+pub(super) fn spec(
+    name: &str,
+    description: &str,
+    required: &[&str],
+    properties: &Value,
+) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -41,7 +46,7 @@ pub(super) fn spec(name: &str, description: &str, required: &[&str], properties:
 }
 
 /// A strict object schema.
-pub(super) fn object(required: &[&str], properties: Value) -> Value {
+pub(super) fn object(required: &[&str], properties: &Value) -> Value {
     json!({
         "type": "object",
         "properties": properties,

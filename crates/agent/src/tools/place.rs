@@ -28,10 +28,9 @@ pub(super) struct Place {
 
 impl Root {
     pub(super) fn open(workspace: &Path) -> Result<Self, String> {
-        workspace
-            .canonicalize()
-            .map(Self)
-            .map_err(|error| format!("The workspace {} is not usable: {error}.", workspace.display()))
+        workspace.canonicalize().map(Self).map_err(|error| {
+            format!("The workspace {} is not usable: {error}.", workspace.display())
+        })
     }
 
     /// Resolves a path that a model gave; relative ones start at the workspace.
@@ -42,8 +41,8 @@ impl Root {
         if given.contains('\0') {
             return Err("A path cannot hold a NUL character.".to_owned());
         }
-        let path = resolve(&self.0, Path::new(given))
-            .map_err(|reason| format!("{given}: {reason}."))?;
+        let path =
+            resolve(&self.0, Path::new(given)).map_err(|reason| format!("{given}: {reason}."))?;
         let (inside, shown) = match path.strip_prefix(&self.0) {
             Ok(relative) if relative.as_os_str().is_empty() => (true, ".".to_owned()),
             Ok(relative) => (true, relative.display().to_string()),
@@ -123,7 +122,9 @@ fn resolve(root: &Path, given: &Path) -> Result<PathBuf, String> {
                 push_front(&mut rest, &target);
             }
             Ok(_) => at = next,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 at = next;
             }
             Err(error) => return Err(error.to_string()),

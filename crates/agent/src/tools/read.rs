@@ -38,7 +38,7 @@ pub(super) fn spec() -> ToolSpec {
         "Reads a text file of the workspace. Lines are numbered from 1, as \"number, tab, line\". \
          Up to 2000 lines at once; use offset and limit for more.",
         &["file_path"],
-        json!({
+        &json!({
             "file_path": property("string", "The file, relative to the workspace or absolute."),
             "offset": { "type": "integer", "minimum": 1, "description": "The first line to read." },
             "limit": { "type": "integer", "minimum": 1, "description": "How many lines to read." },

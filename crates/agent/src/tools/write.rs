@@ -31,7 +31,7 @@ pub(super) fn spec() -> ToolSpec {
         "Writes a whole file, with the directories it needs. A file that exists is replaced; you \
          must have read it before.",
         &["file_path", "content"],
-        json!({
+        &json!({
             "file_path": property("string", "The file, relative to the workspace or absolute."),
             "content": property("string", "The complete new content."),
         }),

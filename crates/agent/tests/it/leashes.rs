@@ -1,0 +1,176 @@
+//! The leash, held by real processes that are really killed.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use aion_agent::leash::{
+    DirectoryLedger, LeashEntry, LeashLedger, Leashed, LeashedCommand, reap, spawn,
+};
+use tokio::io::AsyncReadExt;
+
+use crate::fixture::{PROBE, leash};
+
+/// Descendants that try to get away: a daemon of its own session, one that left group and parent,
+/// and one in the foreground. Each holds the output open, and says that it lives.
+const RUNAWAYS: &str = "
+    setsid bash -c 'echo 1; exec sleep 1000' &
+    (setsid bash -c '(echo 2; exec sleep 1000) &' &)
+    (trap \"\" TERM HUP INT; echo 3; sleep 1000) &
+    wait
+";
+
+fn command(script: &str, directory: &Path) -> LeashedCommand {
+    LeashedCommand {
+        program: "bash".into(),
+        arguments: vec!["-c".into(), script.into()],
+        directory: directory.to_path_buf(),
+        environment: std::env::vars_os().collect(),
+    }
+}
+
+/// Reads until all runaways have said that they live.
+async fn wait_for_runaways(child: &mut Leashed) {
+    let mut said = Vec::new();
+    while said.len() < "1\n2\n3\n".len() {
+        let mut chunk = [0; 16];
+        let read = child.output().read(&mut chunk).await.unwrap();
+        assert_ne!(read, 0, "they ended by themselves");
+        said.extend_from_slice(&chunk[..read]);
+    }
+}
+
+/// Reads until nobody holds the output any more: every process that had it is dead.
+async fn wait_for_silence(child: &mut Leashed) {
+    let mut rest = Vec::new();
+    child.output().read_to_end(&mut rest).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pulled_leash_kills_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = spawn(&leash(None), command(RUNAWAYS, dir.path())).await.unwrap();
+    wait_for_runaways(&mut child).await;
+    child.kill();
+    wait_for_silence(&mut child).await;
+    assert_eq!(child.wait().await.unwrap(), 137);
+}
+
+#[tokio::test]
+async fn the_end_of_the_command_ends_what_it_left_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "(setsid sleep 1000 &); exit 7";
+    let mut child = spawn(&leash(None), command(script, dir.path())).await.unwrap();
+    wait_for_silence(&mut child).await;
+    assert_eq!(child.wait().await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_there_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut missing = command("", dir.path());
+    missing.program = "no-such-program".into();
+    let mut child = spawn(&leash(None), missing).await.unwrap();
+    let mut said = String::new();
+    child.output().read_to_string(&mut said).await.unwrap();
+    assert!(said.starts_with("No such file or directory"), "{said}");
+    assert_eq!(child.wait().await.unwrap(), 127);
+}
+
+/// A ledger that looks whether the command has begun.
+#[derive(Debug)]
+struct Witness {
+    sign: std::path::PathBuf,
+    seen: Mutex<Vec<(&'static str, LeashEntry, bool)>>,
+    refuse: bool,
+}
+
+impl LeashLedger for Witness {
+    fn started(&self, entry: &LeashEntry) -> std::io::Result<()> {
+        let begun = self.sign.exists();
+        self.seen.lock().unwrap().push(("started", entry.clone(), begun));
+        if self.refuse { Err(std::io::Error::other("the disk is full")) } else { Ok(()) }
+    }
+
+    fn ended(&self, entry: &LeashEntry) {
+        self.seen.lock().unwrap().push(("ended", entry.clone(), self.sign.exists()));
+    }
+}
+
+#[tokio::test]
+async fn the_ledger_knows_before_the_command_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let sign = dir.path().join("sign");
+    let witness = |refuse| Arc::new(Witness { sign: sign.clone(), seen: Mutex::default(), refuse });
+    let good = witness(false);
+    let held: Arc<dyn LeashLedger> = Arc::<Witness>::clone(&good);
+    let touch = || command("touch sign", dir.path());
+    let mut child = spawn(&leash(Some(held)), touch()).await.unwrap();
+    assert_eq!(child.wait().await.unwrap(), 0);
+    let seen = good.seen.lock().unwrap().clone();
+    let words: Vec<_> = seen.iter().map(|(word, _, begun)| (*word, *begun)).collect();
+    assert_eq!(words, [("started", false), ("ended", true)]);
+    assert_eq!(seen[0].1, seen[1].1);
+
+    fs::remove_file(&sign).unwrap();
+    let error = spawn(&leash(Some(witness(true))), touch()).await.unwrap_err();
+    assert_eq!(error.to_string(), "the disk is full");
+    assert!(!sign.exists());
+}
+
+/// Starts a process that holds a leash with runaways on it, and waits until they live. The stream
+/// ends when all of them are dead: they alone have its other end.
+fn hold(ledger: &Path, directory: &Path) -> (std::process::Child, File) {
+    let fifo = directory.join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let holder = Command::new(PROBE)
+        .arg("hold")
+        .arg(ledger)
+        .args(["bash", "-c", &format!("exec >fifo\n{RUNAWAYS}")])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stream = File::open(fifo).unwrap();
+    let mut said = [0; 6];
+    stream.read_exact(&mut said).unwrap();
+    (holder, stream)
+}
+
+#[test]
+fn a_killed_holder_takes_everything_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = DirectoryLedger::open(dir.path().join("ledger")).unwrap();
+    let (mut holder, mut stream) = hold(&dir.path().join("ledger"), dir.path());
+    assert_eq!(ledger.entries().unwrap().len(), 1);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    // The entry is still there, and there is nothing left to reap but, perhaps, the helper itself.
+    assert!(ledger.reap().unwrap() <= 1);
+    assert_eq!(ledger.entries().unwrap(), []);
+}
+
+#[test]
+fn what_a_killed_helper_leaves_is_reaped() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = DirectoryLedger::open(dir.path().join("ledger")).unwrap();
+    let (mut holder, mut stream) = hold(&dir.path().join("ledger"), dir.path());
+    let entry = ledger.entries().unwrap().remove(0);
+    // The helper first, so that it can kill nobody.
+    let status = Command::new("kill").args(["-9", &entry.group.to_string()]).status().unwrap();
+    assert!(status.success());
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    // Whoever only looks like it is left alone.
+    let other = LeashEntry { boot: "another".into(), ..entry.clone() };
+    let older = LeashEntry { start: entry.start + 1, mark: "none".into(), ..entry.clone() };
+    assert_eq!(reap(&[other, older]), 0);
+    assert!(ledger.reap().unwrap() >= 3);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert_eq!(ledger.entries().unwrap(), []);
+}

@@ -1,0 +1,11 @@
+//! The agent as its house sees it: whole turns by the scripted provider, real tools, real processes.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod crashes;
+mod fixture;
+mod identities;
+mod leashes;
+mod scenarios;
+mod toolbox;
+mod turns;

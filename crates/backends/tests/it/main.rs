@@ -1,0 +1,6 @@
+//! The backends as a runner sees them; one contract for all of them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod contract;
+mod in_process;

@@ -1,0 +1,332 @@
+//! A house around one agent, in memory: it judges calls by a rule that the test gives, and can fall
+//! at any call; it knows no team.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aion_agent::host::{Delta, Host, HostError, Permit, ToolOutput, ToolSpec};
+use aion_core::budget::{Amount, Usage};
+use aion_core::command::ToolProposal;
+use aion_core::id::{RequestId, TurnId};
+use aion_core::time::Timestamp;
+use aion_core::transcript::Item;
+use aion_core::turn::{CallId, ToolCallState};
+use futures::FutureExt;
+use futures::channel::mpsc;
+use futures::future::{BoxFuture, ready};
+
+/// What becomes of a proposed call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// It runs.
+    Run,
+    /// It is asked for, and then runs or, with a reason, does not.
+    Ask(Result<(), String>),
+    /// It does not run.
+    Refuse(String),
+}
+
+/// What an agent did to its house.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// Items became durable.
+    Recorded(Vec<Item>),
+    /// A coding tool's call was judged.
+    Proposed(CallId),
+    /// A call began.
+    Started(CallId),
+    /// A call ended.
+    Finished {
+        /// The call.
+        call: CallId,
+        /// Whether it did what it was asked to.
+        ok: bool,
+        /// Whether it changed something.
+        changed: bool,
+    },
+    /// A team tool had its effect.
+    TeamTool {
+        /// The tool.
+        tool: String,
+        /// Its input.
+        input: serde_json::Value,
+    },
+    /// Mail was delivered.
+    Mail(u32),
+    /// A model call was reserved.
+    Reserved(Usage),
+}
+
+/// Where the house falls, if it does: from this call on it answers that the turn is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fall {
+    /// The call, counted from 0.
+    pub at: usize,
+    /// Whether that call still has its effect.
+    pub applied: bool,
+}
+
+/// How calls are judged.
+type Judge = Box<dyn Fn(&ToolProposal) -> Judgement + Send + Sync>;
+
+/// The house.
+pub struct House {
+    judge: Judge,
+    state: Mutex<State>,
+    asked: mpsc::UnboundedSender<RequestId>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    transcript: Vec<Item>,
+    journal: BTreeMap<CallId, ToolCallState>,
+    asked: BTreeMap<RequestId, Result<(), String>>,
+    waiting: Vec<String>,
+    delivered: BTreeMap<(TurnId, u32), String>,
+    team_calls: BTreeMap<(TurnId, CallId), ToolOutput>,
+    acts: Vec<Act>,
+    deltas: Vec<Delta>,
+    budget: Option<u64>,
+    calls: usize,
+    fall: Option<Fall>,
+}
+
+impl House {
+    /// A house with a rule for calls, and the requests that it opens.
+    pub fn new(
+        judge: impl Fn(&ToolProposal) -> Judgement + Send + Sync + 'static,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<RequestId>) {
+        let (asked, requests) = mpsc::unbounded();
+        (Arc::new(Self { judge: Box::new(judge), state: Mutex::default(), asked }), requests)
+    }
+
+    /// Lets the house fall, or stand again.
+    pub fn fall(&self, fall: Option<Fall>) {
+        let mut state = self.lock();
+        state.fall = fall;
+        state.calls = 0;
+    }
+
+    /// Whether it has fallen.
+    pub fn has_fallen(&self) -> bool {
+        let state = self.lock();
+        state.fall.is_some_and(|fall| state.calls > fall.at)
+    }
+
+    /// Puts mail where the agent finds it between two steps.
+    pub fn send(&self, text: &str) {
+        self.lock().waiting.push(text.to_owned());
+    }
+
+    /// Allows so many more model calls.
+    pub fn allow_calls(&self, calls: u64) {
+        self.lock().budget = Some(calls);
+    }
+
+    /// The journal of calls that have not ended.
+    pub fn journal(&self) -> BTreeMap<CallId, ToolCallState> {
+        self.lock().journal.clone()
+    }
+
+    /// The transcript.
+    pub fn transcript(&self) -> Vec<Item> {
+        self.lock().transcript.clone()
+    }
+
+    /// What the agent did, in order.
+    pub fn acts(&self) -> Vec<Act> {
+        self.lock().acts.clone()
+    }
+
+    /// What was shown to those who watch.
+    pub fn deltas(&self) -> Vec<Delta> {
+        self.lock().deltas.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something as one call, unless the house falls there.
+    fn call<T>(
+        &self,
+        effect: impl FnOnce(&mut State) -> Result<T, HostError>,
+    ) -> BoxFuture<'_, Result<T, HostError>>
+    where
+        T: Send + 'static,
+    {
+        let mut state = self.lock();
+        let number = state.calls;
+        state.calls += 1;
+        let result = match state.fall {
+            Some(fall) if number > fall.at => Err(HostError::TurnOver),
+            Some(fall) if number == fall.at => {
+                if fall.applied {
+                    // Done, and never heard of.
+                    let _ = effect(&mut state);
+                }
+                Err(HostError::TurnOver)
+            }
+            Some(_) | None => effect(&mut state),
+        };
+        ready(result).boxed()
+    }
+}
+
+impl fmt::Debug for House {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("House").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Host for House {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_000)
+    }
+
+    fn team_tools(&self) -> Vec<ToolSpec> {
+        ["SendMessage", "team_submit_plan", "team_refuse"]
+            .map(|name| ToolSpec {
+                name: name.to_owned(),
+                description: String::new(),
+                input_schema: serde_json::json!({ "type": "object" }),
+            })
+            .into()
+    }
+
+    fn call_team_tool<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+        tool: &'a str,
+        input: &'a serde_json::Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, HostError>> {
+        self.call(|state| {
+            let key = (turn, call.clone());
+            if let Some(output) = state.team_calls.get(&key) {
+                return Ok(output.clone());
+            }
+            let (tool, input) = (tool.to_owned(), input.clone());
+            let output = ToolOutput {
+                text: format!("{tool}: done"),
+                ok: tool != "team_refuse",
+                changed: false,
+                ends_turn: tool == "team_submit_plan",
+            };
+            state.acts.push(Act::TeamTool { tool, input });
+            state.team_calls.insert(key, output.clone());
+            Ok(output)
+        })
+    }
+
+    fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>> {
+        let judgement = (self.judge)(&proposal);
+        self.call(|state| {
+            let ToolProposal { call, tool, action, .. } = proposal;
+            match state.journal.get(&call) {
+                Some(ToolCallState::Asked { request, .. }) => {
+                    let _ = self.asked.unbounded_send(*request);
+                    return Ok(Permit::Ask(*request));
+                }
+                Some(ToolCallState::Started { .. }) => {
+                    return Ok(Permit::Refused("it was begun before".to_owned()));
+                }
+                None => {}
+            }
+            state.acts.push(Act::Proposed(call.clone()));
+            Ok(match judgement {
+                Judgement::Run => {
+                    state.acts.push(Act::Started(call.clone()));
+                    state.journal.insert(call, ToolCallState::Started { tool });
+                    Permit::Run
+                }
+                Judgement::Ask(decision) => {
+                    let request = RequestId(state.asked.len() as u64 + 1);
+                    state.asked.insert(request, decision);
+                    state.journal.insert(call, ToolCallState::Asked { request, action, tool });
+                    let _ = self.asked.unbounded_send(request);
+                    Permit::Ask(request)
+                }
+                Judgement::Refuse(reason) => Permit::Refused(reason),
+            })
+        })
+    }
+
+    fn start<'a>(
+        &'a self,
+        _: TurnId,
+        call: &'a CallId,
+    ) -> BoxFuture<'a, Result<Permit, HostError>> {
+        self.call(|state| {
+            let Some(ToolCallState::Asked { request, tool, .. }) = state.journal.get(call).cloned()
+            else {
+                return Ok(Permit::Refused("it was not asked for".to_owned()));
+            };
+            if let Some(Err(reason)) = state.asked.get(&request).cloned() {
+                state.journal.remove(call);
+                return Ok(Permit::Refused(reason));
+            }
+            state.acts.push(Act::Started(call.clone()));
+            state.journal.insert(call.clone(), ToolCallState::Started { tool });
+            Ok(Permit::Run)
+        })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        _: TurnId,
+        call: &'a CallId,
+        ok: bool,
+        changed: bool,
+    ) -> BoxFuture<'a, Result<(), HostError>> {
+        self.call(|state| {
+            if state.journal.remove(call).is_some() {
+                state.acts.push(Act::Finished { call: call.clone(), ok, changed });
+            }
+            Ok(())
+        })
+    }
+
+    fn take_mail(
+        &self,
+        turn: TurnId,
+        step: u32,
+    ) -> BoxFuture<'_, Result<Option<String>, HostError>> {
+        self.call(|state| {
+            if !state.waiting.is_empty() {
+                let mail = std::mem::take(&mut state.waiting).join("\n");
+                state.acts.push(Act::Mail(step));
+                state.delivered.entry((turn, step)).or_default().push_str(&mail);
+            }
+            Ok(state.delivered.get(&(turn, step)).cloned())
+        })
+    }
+
+    fn reserve(&self, _: TurnId, usage: Usage, _: Amount) -> BoxFuture<'_, Result<(), HostError>> {
+        self.call(|state| {
+            if state.budget == Some(0) {
+                return Err(HostError::OverBudget);
+            }
+            state.budget = state.budget.map(|calls| calls - 1);
+            state.acts.push(Act::Reserved(usage));
+            Ok(())
+        })
+    }
+
+    fn history(&self) -> BoxFuture<'_, Result<Vec<Item>, HostError>> {
+        self.call(|state| Ok(state.transcript.clone()))
+    }
+
+    fn record(&self, items: Vec<Item>) -> BoxFuture<'_, Result<(), HostError>> {
+        self.call(|state| {
+            state.transcript.extend(items.iter().cloned());
+            state.acts.push(Act::Recorded(items));
+            Ok(())
+        })
+    }
+
+    fn delta(&self, _: TurnId, delta: Delta) {
+        self.lock().deltas.push(delta);
+    }
+}
