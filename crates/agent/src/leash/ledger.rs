@@ -1,6 +1,7 @@
 //! What is on a leash, written down before it runs, so that a fall of the house leaves nothing
 //! running; it starts nothing.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -108,7 +109,7 @@ pub fn reap(entries: &[LeashEntry]) -> usize {
     let boot = boot_id();
     let entries: Vec<&LeashEntry> = entries.iter().filter(|entry| entry.boot == boot).collect();
     let deadline = Instant::now() + PATIENCE;
-    let mut killed = 0;
+    let mut killed = BTreeSet::new();
     let mut quiet = 0;
     while quiet < 2 && !entries.is_empty() && Instant::now() < deadline {
         let left = left(&entries);
@@ -117,11 +118,11 @@ pub fn reap(entries: &[LeashEntry]) -> usize {
             continue;
         }
         quiet = 0;
-        killed += left.len();
+        killed.extend(left.iter().map(|p| (p.pid, p.start)));
         left.iter().for_each(Process::kill);
         thread::sleep(PAUSE);
     }
-    killed
+    killed.len()
 }
 
 /// The living processes of leashes. The helper comes last in each: while it lives, what it leads
@@ -138,7 +139,7 @@ fn left(entries: &[&LeashEntry]) -> Vec<Process> {
         left.extend(all.iter().filter(|p| !p.zombie && p.pid != entry.group && p.carries(&mark)));
         left.extend(helper.filter(|p| !p.zombie));
     }
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     left.retain(|p| seen.insert(p.pid));
     left
 }
