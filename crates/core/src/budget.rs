@@ -80,6 +80,13 @@ pub struct Cap {
     pub per_call: Amount,
 }
 
+impl Cap {
+    fn holds(self, sum: Amount) -> bool {
+        (self.most.tokens == 0 || sum.tokens <= self.most.tokens)
+            && (self.most.micro_usd == 0 || sum.micro_usd <= self.most.micro_usd)
+    }
+}
+
 /// The team's spending. Invariant while a cap stands: used + reserved ≤ cap, up to what backends
 /// that report afterwards add.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,9 +123,12 @@ impl Budget {
             .iter()
             .filter(|(t, _)| Some(**t) != turn)
             .fold(Amount::default(), |sum, (_, a)| sum.plus(*a));
-        let sum = self.used.plus(settled).plus(others).plus(worst);
-        (cap.most.tokens == 0 || sum.tokens <= cap.most.tokens)
-            && (cap.most.micro_usd == 0 || sum.micro_usd <= cap.most.micro_usd)
+        cap.holds(self.used.plus(settled).plus(others).plus(worst))
+    }
+
+    /// Whether a call of `worst` would fit if nobody else had reserved anything.
+    pub(crate) fn has_room(&self, worst: Amount) -> bool {
+        self.cap.is_none_or(|cap| cap.holds(self.used.plus(worst)))
     }
 
     /// What the next call of a turn may use at worst, if a cap stands.

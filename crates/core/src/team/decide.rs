@@ -351,11 +351,7 @@ impl Team {
     fn release_budget(&self, d: &mut Draft, cap: Option<crate::budget::Cap>) {
         let mut budget = self.budget.clone();
         budget.cap = cap;
-        if !budget.allows(
-            None,
-            crate::budget::Amount::default(),
-            budget.first_call().unwrap_or_default(),
-        ) {
+        if !budget.has_room(budget.first_call().unwrap_or_default()) {
             return;
         }
         for agent in self.agents.values().filter(|a| a.holds.contains(&Hold::Budget)) {

@@ -1,6 +1,6 @@
 //! What each decision leads to, and who may make it: nobody decides his own request.
 
-use crate::agent::{AgentState, Hold, RemovalReason};
+use crate::agent::{Agent, AgentState, Hold, RemovalReason};
 use crate::budget::Cap;
 use crate::command::Caller;
 use crate::event::Event;
@@ -238,11 +238,7 @@ impl Team {
             return;
         };
         let (approved, feedback, mode) = match decision {
-            Decision::ApprovePlan { mode } => {
-                let planning = agent.mode == PermissionMode::Plan;
-                let mode = mode.or(planning.then_some(PermissionMode::Default));
-                (true, None, mode)
-            }
+            Decision::ApprovePlan { mode } => (true, None, self.mode_after_plan(agent, *mode, by)),
             Decision::ReturnPlan { feedback } => (false, Some(feedback.clone()), None),
             _ => return,
         };
@@ -252,6 +248,25 @@ impl Team {
         let body =
             ProtocolMessage::PlanApprovalResponse { request: request.id, approved, feedback, mode };
         d.send(by, Recipient::Agent(slot), vec![slot], Body::Protocol(body), Urgency::Wake);
+    }
+
+    /// The mode that an approved plan leads to. The person may set any; from the lead an approval
+    /// only ends plan mode, and gives no more than the lead has itself.
+    fn mode_after_plan(
+        &self,
+        agent: &Agent,
+        asked: Option<PermissionMode>,
+        by: Sender,
+    ) -> Option<PermissionMode> {
+        let planning = agent.mode == PermissionMode::Plan;
+        let mode = asked.or(planning.then_some(PermissionMode::Default));
+        match by {
+            Sender::User | Sender::System => mode,
+            Sender::Agent(decider) => {
+                let own = self.agents.get(&decider)?.mode;
+                mode.filter(|_| planning).map(|m| m.min(own))
+            }
+        }
     }
 
     fn shutdown_decided(

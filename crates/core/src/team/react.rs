@@ -98,7 +98,10 @@ impl Team {
             let reserved = budget.first_call();
             if !budget.allows(None, crate::budget::Amount::default(), reserved.unwrap_or_default())
             {
-                self.hold(d, agent.slot, Hold::Budget);
+                // What running turns have reserved may come back; what is used does not.
+                if !self.budget.has_room(reserved.unwrap_or_default()) {
+                    self.hold(d, agent.slot, Hold::Budget);
+                }
                 continue;
             }
             let limits = &self.settings.limits;

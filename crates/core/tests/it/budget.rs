@@ -62,3 +62,18 @@ fn without_a_cap_nothing_is_reserved_and_all_is_counted() {
     w.ok(Caller::System, &Command::EndTurn { turn, outcome, usage: Some(used(7)) });
     assert_eq!(w.team.budget().used(), tokens(7));
 }
+
+#[test]
+fn what_others_have_reserved_delays_a_turn_and_holds_nobody() {
+    let mut w = World::with(|s| {
+        s.auto_claim = false;
+        s.cap = Some(Cap { most: tokens(100), per_call: tokens(60) });
+    });
+    let ann = w.wake(ANN);
+    w.say(USER, BOB, "you too");
+    assert!(!w.is_active(BOB));
+    assert_eq!(w.team.agent(BOB).unwrap().holds().next(), None);
+    let outcome = TurnOutcome::Done { last_text: None };
+    w.ok(Caller::System, &Command::EndTurn { turn: ann, outcome, usage: Some(used(10)) });
+    assert!(w.is_active(BOB));
+}

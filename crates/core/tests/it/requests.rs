@@ -55,6 +55,25 @@ fn a_returned_plan_comes_back_changed_and_only_the_new_text_can_be_approved() {
 }
 
 #[test]
+fn approving_a_plan_widens_nothing_beyond_the_leads_own_rights() {
+    for (own, member, expect) in [
+        (PermissionMode::Default, PermissionMode::Plan, PermissionMode::Default),
+        (PermissionMode::DontAsk, PermissionMode::Plan, PermissionMode::DontAsk),
+        (PermissionMode::Default, PermissionMode::DontAsk, PermissionMode::DontAsk),
+        (PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::AcceptEdits),
+    ] {
+        let mut w = World::new();
+        w.ok(USER, &Command::SetMode { slot: LEAD, mode: own });
+        w.ok(USER, &Command::SetMode { slot: ANN, mode: member });
+        w.ok(Caller::Agent(ANN), &plan("small"));
+        let mode = Some(PermissionMode::Default);
+        let approve = decide(w.open_request(), Decision::ApprovePlan { mode });
+        w.ok(Caller::Agent(LEAD), &approve);
+        assert_eq!(w.team.agent(ANN).unwrap().mode(), expect, "{own:?} {member:?}");
+    }
+}
+
+#[test]
 fn the_leads_own_plan_is_the_persons_to_decide() {
     let mut w = World::new();
     w.ok(Caller::Agent(LEAD), &plan("mine"));
