@@ -8,12 +8,12 @@
 //! command's exit code. What even a killed helper left behind is found by [`reap`].
 
 mod child;
-mod helper;
+mod keeper;
 mod ledger;
 mod processes;
 
 pub use self::child::{LeashConfig, Leashed, LeashedCommand, spawn};
-pub use self::helper::leash_main;
+pub use self::keeper::leash_main;
 pub use self::ledger::{DirectoryLedger, LeashEntry, LeashLedger, reap};
 
 /// The variable by which a helper's descendants are known, whatever group or session they move to.
