@@ -1,6 +1,6 @@
 //! Who may use whom: reads the manifests, never the build.
 
-use super::house::TESTKIT;
+use super::house::{TESTKIT, TESTKIT_BINARIES_USE};
 use super::{CRATES, Law, Member, Tree, Violation};
 
 /// The crates that `core` may use at run time.
@@ -35,6 +35,16 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
             ));
         }
     }
+    let only_binaries = TESTKIT_BINARIES_USE.replace('-', "_");
+    for source in tree.sources_in("crates/testkit/src/") {
+        if !source.path.starts_with("crates/testkit/src/bin/") {
+            found.extend(source.lines_with(&only_binaries).map(|line| {
+                let instead = "only testkit's binaries drive the runtime: runtime's own tests use \
+                               this library";
+                Violation::new(Law::Arrows, &source.path, line, instead)
+            }));
+        }
+    }
     found
 }
 
@@ -43,7 +53,8 @@ fn check_member(tree: &Tree, member: &Member, manifest: &toml::Table, found: &mu
     for (kind, name) in dependencies(manifest) {
         let ours = name == "xtask" || CRATES.iter().any(|c| c.package == name);
         let allowed = member.may_use.contains(&name.as_str())
-            || (kind == Kind::Dev && name == TESTKIT && member.package != "aion-core");
+            || (kind == Kind::Dev && name == TESTKIT && member.package != "aion-core")
+            || (member.package == TESTKIT && name == TESTKIT_BINARIES_USE);
         let line = tree.line_of(&path, &name);
         if ours && !allowed {
             let instead = if name == TESTKIT {

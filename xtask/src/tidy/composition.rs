@@ -16,8 +16,17 @@ const CONCRETE: [(&str, &str); 9] = [
 ];
 const ROOT: &str = "crates/cli/src/daemon.rs";
 
-/// Calls that decide, or set state.
-const DECIDES: [&str; 3] = [".decide(", "Team::decide", "Team::handle"];
+/// Calls that decide a command. What a team is called when its own rules are meant.
+const DECIDES: [&str; 8] = [
+    "Team::decide",
+    "Team::handle",
+    "Team::react",
+    "team.decide(",
+    "team.handle(",
+    "team.react(",
+    "state.decide(",
+    "state.handle(",
+];
 const TRANSLATORS: [&str; 2] = ["crates/server/src/", "crates/cli/src/"];
 
 /// The one place that may compare a text with a keyword (DESIGN 5.4), and where the words come from.

@@ -16,6 +16,9 @@ pub struct Member {
 /// The package that is only for tests.
 pub(super) const TESTKIT: &str = "aion-testkit";
 
+/// What testkit's binaries may use beyond its library: they drive the real thing (ADR 6).
+pub(super) const TESTKIT_BINARIES_USE: &str = "aion-runtime";
+
 /// All crates, from the ground up.
 pub const CRATES: [Member; 11] = [
     Member {

@@ -106,6 +106,11 @@ fn arrows() -> Vec<Fixture> {
             with("crates/extra/Cargo.toml", &manifest("aion-extra", &[], "", &[])),
         ),
         (
+            Arrows,
+            "crates/testkit/src/faults.rs:2",
+            with("crates/testkit/src/faults.rs", "//! Faults.\nuse aion_runtime::Service;\n"),
+        ),
+        (
             CoreManifest,
             "crates/core/Cargo.toml:6",
             edited(

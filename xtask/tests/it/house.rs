@@ -59,6 +59,12 @@ pub(crate) fn sound() -> BTreeMap<String, String> {
          reply.send(1);\n    wait().await;\n}\n",
     );
     put("crates/runtime/tests/it/main.rs", "//! Tests.\nuse aion_store::MemoryStore;\n");
+    put("crates/testkit/src/bin/kill.rs", "//! Kills.\nuse aion_runtime::Service;\n");
+    put(
+        "crates/testkit/Cargo.toml",
+        &manifest("aion-testkit", &["aion-core", "aion-runtime"], "", &[]),
+    );
+    put("crates/cli/src/follow.rs", "//! Follows.\nfn a() { self.decide(request, decision); }\n");
     put("crates/cli/src/daemon.rs", "//! Puts it together.\nuse aion_store::SqliteStore;\n");
     put("crates/core/src/effect.rs", EFFECTS);
     let rows = CRATES.iter().map(|m| format!("| `{}` | it |\n", m.directory));
