@@ -6,7 +6,9 @@
     reason = "a measurement that is read by people"
 )]
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -114,12 +116,34 @@ async fn run(store: &Arc<SqliteStore>, label: &str, teams: usize, per_append: us
     );
 }
 
+/// What the disk itself needs to make 4 KiB durable at the end of a file.
+fn baseline(dir: &Path) {
+    let path = dir.join("baseline");
+    let mut file = File::create(&path).unwrap();
+    let stop = Instant::now() + Duration::from_secs(2);
+    let mut waits = Vec::new();
+    while Instant::now() < stop {
+        let asked = Instant::now();
+        file.write_all(&[7; 4_096]).unwrap();
+        file.sync_data().unwrap();
+        waits.push(asked.elapsed());
+    }
+    waits.sort();
+    let at = |percent: usize| waits[waits.len() * percent / 100];
+    println!("4 KiB append + fdatasync: p50 {:?}, p99 {:?}", at(50), at(99));
+    std::fs::remove_file(path).unwrap();
+}
+
 #[tokio::main]
 async fn main() {
     let dir = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
     let dir = dir.join(format!("aion-throughput-{}", std::process::id()));
     let store = Arc::new(SqliteStore::open(&dir, &SqliteOptions::default()).unwrap());
-    run(&store, "one", 1, 1).await;
+    for label in ["one-a", "one-b", "one-c"] {
+        baseline(&dir);
+        run(&store, label, 1, 1).await;
+    }
+    baseline(&dir);
     run(&store, "busy", 64, 1).await;
     run(&store, "full", 64, 8).await;
     run(&store, "alone-full", 1, 64).await;

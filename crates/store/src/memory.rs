@@ -347,8 +347,13 @@ impl Rows for Models {
         slot: SlotId,
         message: MessageId,
         _seq: Seq,
+        _nth: usize,
     ) -> Result<bool, Infallible> {
-        Ok(put(self.messages.entry((slot, message)), MessageState::Queued))
+        let open = self.messages.get(&(slot, message)).is_some_and(|state| !is_settled(*state));
+        if !open {
+            self.messages.insert((slot, message), MessageState::Queued);
+        }
+        Ok(!open)
     }
 
     fn move_message(
@@ -357,8 +362,8 @@ impl Rows for Models {
         message: MessageId,
         to: MessageState,
     ) -> Result<bool, Infallible> {
-        let settled = |state: &MessageState| *state as u8 >= MessageState::Acknowledged as u8;
-        Ok(advance(self.messages.get_mut(&(slot, message)), to, settled))
+        let row = self.messages.get_mut(&(slot, message));
+        Ok(advance(row, to, |state| is_settled(*state)))
     }
 
     fn put_task(&mut self, task: TaskId, _owner: Option<SlotId>) -> Result<bool, Infallible> {
@@ -387,6 +392,10 @@ impl Rows for Models {
     fn add_usage(&mut self, _slot: SlotId, _usage: Usage) -> Result<(), Infallible> {
         Ok(())
     }
+}
+
+fn is_settled(state: MessageState) -> bool {
+    state as u8 >= MessageState::Acknowledged as u8
 }
 
 /// Adds a row unless it is there; says whether it did.

@@ -22,7 +22,7 @@ pub(crate) enum Change {
     MemberName { slot: SlotId, name: String },
     MemberState { slot: SlotId, state: MemberState },
     Restarted(SlotId),
-    Message { slot: SlotId, message: MessageId, seq: Seq },
+    Message { slot: SlotId, message: MessageId, seq: Seq, nth: usize },
     MessageState { slot: SlotId, message: MessageId, state: MessageState },
     TurnEnded,
     Task { task: TaskId, owner: Option<SlotId> },
@@ -130,6 +130,7 @@ pub(crate) trait Rows {
         slot: SlotId,
         message: MessageId,
         seq: Seq,
+        nth: usize,
     ) -> Result<bool, Self::Error>;
     fn move_message(
         &mut self,
@@ -177,10 +178,11 @@ pub(crate) fn changes(recorded: &Recorded, out: &mut Vec<Change>) {
         Event::AgentStopping { slot, .. } => out.push(state(slot, MemberState::Stopping)),
         Event::AgentRemoved { slot, .. } => out.push(state(slot, MemberState::Removed)),
         Event::MessageSent { message, recipients, .. } => {
-            out.extend(recipients.iter().map(|slot| Change::Message {
+            out.extend(recipients.iter().enumerate().map(|(nth, slot)| Change::Message {
                 slot: *slot,
                 message: message.id,
                 seq: recorded.seq,
+                nth,
             }));
         }
         Event::MessageDelivered { message, slot, .. } => {
@@ -286,8 +288,8 @@ pub(crate) fn apply<R: Rows>(
             }
         }
         Change::Restarted(_) => totals.restarts += 1,
-        Change::Message { slot, message, seq } => {
-            totals.messages_accepted += u64::from(rows.put_message(*slot, *message, *seq)?);
+        Change::Message { slot, message, seq, nth } => {
+            totals.messages_accepted += u64::from(rows.put_message(*slot, *message, *seq, *nth)?);
         }
         Change::MessageState { slot, message, state } => {
             let moved = u64::from(rows.move_message(*slot, *message, *state)?);

@@ -214,14 +214,27 @@ fn append(
     if encoded.bodies.is_empty() {
         return Ok(Ok(Done::Kept));
     }
-    let mut insert = connection
-        .prepare_cached("INSERT INTO events (team, seq, body, hash) VALUES (?1, ?2, ?3, ?4)")?;
+    let first = head.seq + 1;
+    let mut first_event = 0;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO events (team, seq, previous, hash, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
     for body in &encoded.bodies {
         head.seq += 1;
         head.link = head.link.next(body);
-        insert.execute((head.key, signed(head.seq), &body[..], &head.link.0[..]))?;
+        insert.execute((
+            head.key,
+            signed(head.seq),
+            head.last_event,
+            &head.link.0[..],
+            &body[..],
+        ))?;
+        head.last_event = connection.last_insert_rowid();
+        if head.seq == first {
+            first_event = head.last_event;
+        }
     }
-    let mut rows = SqlRows { connection, key: head.key };
+    let mut rows = SqlRows { connection, key: head.key, event: (first_event, first) };
     for change in &encoded.changes {
         apply(change, &mut rows, &mut head.counts)?;
     }

@@ -17,6 +17,7 @@ pub(crate) struct Head {
     pub(crate) epoch: u64,
     pub(crate) seq: u64,
     pub(crate) link: Link,
+    pub(crate) last_event: i64,
     pub(crate) wall_ms: u64,
     pub(crate) counts: Counts,
     dirty: bool,
@@ -51,6 +52,7 @@ impl Heads {
             epoch,
             seq: 0,
             link: Link::START,
+            last_event: 0,
             wall_ms: 0,
             counts: Counts::default(),
             dirty: false,
@@ -124,7 +126,7 @@ pub(crate) fn counts(row: &Row<'_>, from: usize) -> rusqlite::Result<Counts> {
 fn load(connection: &Connection, team: &TeamId) -> rusqlite::Result<Option<Head>> {
     connection
         .prepare_cached(&format!(
-            "SELECT key, epoch, seq, head, wall_ms, {COUNT_COLUMNS} FROM teams WHERE team = ?1"
+            "SELECT key, epoch, seq, head, wall_ms, last_event, {COUNT_COLUMNS} FROM teams WHERE team = ?1"
         ))?
         .query_row([team.as_str()], |row| {
             Ok(Head {
@@ -133,7 +135,8 @@ fn load(connection: &Connection, team: &TeamId) -> rusqlite::Result<Option<Head>
                 seq: unsigned(row.get(2)?),
                 link: Link(row.get(3)?),
                 wall_ms: unsigned(row.get(4)?),
-                counts: counts(row, 5)?,
+                last_event: row.get(5)?,
+                counts: counts(row, 6)?,
                 dirty: false,
             })
         })
@@ -148,7 +151,7 @@ fn store(connection: &Connection, head: &Head, commits: u64) -> rusqlite::Result
                 members = ?7, tasks_open = ?8, requests_open = ?9, turns = ?10,
                 messages_accepted = ?11, messages_acknowledged = ?12, messages_dead = ?13,
                 messages_superseded = ?14, tasks_completed = ?15, requests_decided = ?16,
-                restarts = ?17
+                restarts = ?17, last_event = ?18
              WHERE key = ?1",
         )?
         .execute(rusqlite::params![
@@ -169,6 +172,7 @@ fn store(connection: &Connection, head: &Head, commits: u64) -> rusqlite::Result
             signed(totals.tasks_completed),
             signed(totals.requests_decided),
             signed(totals.restarts),
+            head.last_event,
         ])
         .map(|_| ())
 }

@@ -19,6 +19,9 @@ use crate::upcast;
 /// Rows that are fetched in one read transaction.
 const PAGE: usize = 4_096;
 
+/// Every so many events of a team one can be looked up by its place.
+const INDEXED: u64 = 64;
+
 /// The whole chain of a team, as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
@@ -33,6 +36,7 @@ struct End {
     key: i64,
     seq: u64,
     link: Link,
+    last_event: i64,
 }
 
 fn sql(error: &rusqlite::Error) -> StoreError {
@@ -41,7 +45,7 @@ fn sql(error: &rusqlite::Error) -> StoreError {
 
 fn end(connection: &Connection, team: &TeamId) -> Result<End, StoreError> {
     connection
-        .prepare_cached("SELECT key, seq, head FROM teams WHERE team = ?1")
+        .prepare_cached("SELECT key, seq, head, last_event FROM teams WHERE team = ?1")
         .and_then(|mut found| {
             found
                 .query_row([team.as_str()], |row| {
@@ -49,6 +53,7 @@ fn end(connection: &Connection, team: &TeamId) -> Result<End, StoreError> {
                         key: row.get(0)?,
                         seq: unsigned(row.get(1)?),
                         link: Link(row.get(2)?),
+                        last_event: row.get(3)?,
                     })
                 })
                 .optional()
@@ -67,7 +72,7 @@ pub(crate) fn events(
 ) -> Result<Vec<Recorded>, StoreError> {
     let end = end(connection, team)?;
     let last = until.map_or(end.seq, |until| until.0.min(end.seq));
-    let mut walk = Walk::start(connection, team, &end, after.0)?;
+    let mut walk = Walk { connection, team, end: &end, seq: after.0, link: None };
     let mut found = Vec::new();
     while walk.seq < last && found.len() < limit {
         let page = walk.page(last, limit - found.len())?;
@@ -81,7 +86,7 @@ pub(crate) fn events(
 /// Walks a team's whole chain and holds it against its head.
 pub(crate) fn verify(connection: &Connection, team: &TeamId) -> Result<Verified, StoreError> {
     let end = end(connection, team)?;
-    let mut walk = Walk::start(connection, team, &end, 0)?;
+    let mut walk = Walk { connection, team, end: &end, seq: 0, link: Some(Link::START) };
     while walk.seq < end.seq {
         for (seq, body) in walk.page(end.seq, usize::MAX)? {
             upcast::read(&body, || format!("event {seq} of team {team}"))?;
@@ -95,62 +100,94 @@ struct Walk<'a> {
     connection: &'a Connection,
     team: &'a TeamId,
     end: &'a End,
+    /// The last event that was passed.
     seq: u64,
-    link: Link,
+    /// Its link, where it was recomputed.
+    link: Option<Link>,
 }
 
-impl<'a> Walk<'a> {
-    fn start(
-        connection: &'a Connection,
-        team: &'a TeamId,
-        end: &'a End,
-        after: u64,
-    ) -> Result<Self, StoreError> {
-        let mut walk = Self { connection, team, end, seq: after, link: Link::START };
-        if after > 0 && after < end.seq {
-            walk.link = connection
-                .prepare_cached("SELECT hash FROM events WHERE team = ?1 AND seq = ?2")
-                .and_then(|mut found| {
-                    found.query_row((end.key, signed(after)), |row| row.get(0).map(Link)).optional()
-                })
-                .map_err(|error| sql(&error))?
-                .ok_or_else(|| walk.broken(after, "is missing"))?;
-        }
-        Ok(walk)
-    }
+/// One stored event.
+struct Stored {
+    seq: u64,
+    previous: i64,
+    link: Link,
+    body: Vec<u8>,
+}
 
-    /// The next stored bytes, in a read transaction of their own.
+impl Walk<'_> {
+    /// The next stored bytes, fetched in a read transaction of their own.
     fn page(&mut self, last: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
-        let rows = self.fetch(last, limit.min(PAGE)).map_err(|error| sql(&error))?;
-        if rows.is_empty() {
-            return Err(self.broken(self.seq + 1, "is missing"));
-        }
+        let until = last.min(self.seq.saturating_add(limit.min(PAGE) as u64));
+        let mut rows = self.fetch(until)?;
+        // The newest comes first. The last one, if it was passed before, gives only its link.
+        let mut link = match self.link {
+            Some(link) => link,
+            None if self.seq == 0 => Link::START,
+            None => rows.pop().map_or(Link::START, |passed| passed.link),
+        };
         let mut page = Vec::with_capacity(rows.len());
-        for (seq, body, stored) in rows {
-            if seq != self.seq + 1 {
-                return Err(self.broken(self.seq + 1, "is missing"));
-            }
-            self.link = self.link.next(&body);
-            self.seq = seq;
-            if self.link != stored || (seq == self.end.seq && self.link != self.end.link) {
+        for stored in rows.into_iter().rev() {
+            link = link.next(&stored.body);
+            let seq = stored.seq;
+            if link != stored.link || (seq == self.end.seq && link != self.end.link) {
                 return Err(self.broken(seq, "is not what was written"));
             }
-            page.push((seq, body));
+            page.push((seq, stored.body));
         }
+        self.link = Some(link);
+        self.seq = until;
         Ok(page)
     }
 
-    fn fetch(&self, last: u64, limit: usize) -> rusqlite::Result<Vec<(u64, Vec<u8>, Link)>> {
-        self.connection
+    /// The rows from `until` back to the one after the last that was passed, or to that one itself
+    /// where its link is not known.
+    fn fetch(&self, until: u64) -> Result<Vec<Stored>, StoreError> {
+        let fail = |error: rusqlite::Error| sql(&error);
+        let transaction = self.connection.unchecked_transaction().map_err(fail)?;
+        let known = self.link.is_some() || self.seq == 0;
+        let first = if known { self.seq + 1 } else { self.seq };
+        let (mut row, mut seq) = self.entry(until).map_err(fail)?;
+        let mut select = self
+            .connection
             .prepare_cached(
-                "SELECT seq, body, hash FROM events
-                 WHERE team = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4",
-            )?
-            .query_map(
-                (self.end.key, signed(self.seq), signed(last), signed(limit as u64)),
-                |row| Ok((unsigned(row.get(0)?), row.get(1)?, Link(row.get(2)?))),
-            )?
-            .collect()
+                "SELECT previous, hash, body FROM events WHERE id = ?1 AND team = ?2 AND seq = ?3",
+            )
+            .map_err(fail)?;
+        let mut rows = Vec::with_capacity((until + 1 - first) as usize);
+        while seq >= first {
+            let stored = select
+                .query_row((row, self.end.key, signed(seq)), |found| {
+                    let (previous, link) = (found.get(0)?, Link(found.get(1)?));
+                    let body = if seq > until { Vec::new() } else { found.get(2)? };
+                    Ok(Stored { seq, previous, link, body })
+                })
+                .optional()
+                .map_err(fail)?;
+            let Some(stored) = stored else { return Err(self.broken(seq, "is missing")) };
+            row = stored.previous;
+            if seq <= until {
+                rows.push(stored);
+            }
+            seq -= 1;
+        }
+        drop(select);
+        transaction.finish().map_err(fail)?;
+        Ok(rows)
+    }
+
+    /// The row, and its place, of the nearest event at or after `seq` that can be looked up.
+    fn entry(&self, seq: u64) -> rusqlite::Result<(i64, u64)> {
+        let end = (self.end.last_event, self.end.seq);
+        if end.1 - seq < INDEXED {
+            return Ok(end);
+        }
+        let found = self
+            .connection
+            .prepare_cached("SELECT id FROM events WHERE team = ?1 AND seq = ?2 AND seq & 63 = 0")?
+            .query_row((self.end.key, signed(seq.next_multiple_of(INDEXED))), |row| row.get(0))
+            .optional()?;
+        // Where the index has lost an entry, the way from the end is longer and just as good.
+        Ok(found.map_or(end, |row| (row, seq.next_multiple_of(INDEXED))))
     }
 
     fn broken(&self, seq: u64, how: &str) -> StoreError {

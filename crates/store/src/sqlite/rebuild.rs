@@ -1,7 +1,9 @@
 //! Makes the read models anew from the logs; it never changes an event.
 
+use std::collections::BTreeMap;
+
 use aion_core::event::Recorded;
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 
 use crate::error::StoreError;
 use crate::projection::{Counts, apply, changes};
@@ -17,41 +19,40 @@ pub(crate) fn rebuild(connection: &Connection) -> rusqlite::Result<Result<(), St
         "UPDATE teams SET name = '', owner = '', workspace = '', solo = 0, ended = 0",
         [],
     )?;
-    let teams: Vec<(i64, String)> = connection
+    let mut teams: BTreeMap<i64, (String, Counts)> = connection
         .prepare("SELECT key, team FROM teams")?
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map([], |row| Ok((row.get(0)?, (row.get(1)?, Counts::default()))))?
         .collect::<rusqlite::Result<_>>()?;
-    for (key, team) in teams {
-        let mut counts = Counts::default();
-        let mut events =
-            connection.prepare("SELECT seq, body FROM events WHERE team = ?1 ORDER BY seq")?;
-        let mut rows = events.query([key])?;
-        while let Some(row) = rows.next()? {
-            match event(row, &team)? {
-                Ok(recorded) => project(connection, key, &recorded, &mut counts)?,
-                Err(error) => return Ok(Err(error)),
-            }
+    // In the order of the commits, which is also that of each team.
+    let mut events = connection.prepare("SELECT id, team, seq, body FROM events ORDER BY id")?;
+    let mut rows = events.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, key, seq): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let body: Vec<u8> = row.get(3)?;
+        let Some((team, counts)) = teams.get_mut(&key) else {
+            return Ok(Err(StoreError::Corrupt(format!("event {id} belongs to no team"))));
+        };
+        match upcast::read(&body, || format!("event {seq} of team {team}")) {
+            Ok(recorded) => project(connection, key, id, &recorded, counts)?,
+            Err(error) => return Ok(Err(error)),
         }
-        keep(connection, key, &counts)?;
+    }
+    for (key, (_, counts)) in &teams {
+        keep(connection, *key, counts)?;
     }
     Ok(Ok(()))
-}
-
-fn event(row: &Row<'_>, team: &str) -> rusqlite::Result<Result<Recorded, StoreError>> {
-    let seq: i64 = row.get(0)?;
-    let body: Vec<u8> = row.get(1)?;
-    Ok(upcast::read(&body, || format!("event {seq} of team {team}")))
 }
 
 fn project(
     connection: &Connection,
     key: i64,
+    event: i64,
     recorded: &Recorded,
     counts: &mut Counts,
 ) -> rusqlite::Result<()> {
     let mut found = Vec::new();
     changes(recorded, &mut found);
-    let mut rows = SqlRows { connection, key };
+    let mut rows = SqlRows { connection, key, event: (event, recorded.seq.0) };
     found.iter().try_for_each(|change| apply(change, &mut rows, counts))
 }
 

@@ -10,6 +10,9 @@ use crate::projection::{MemberState, MessageState, NewOwner, RequestState, Rows,
 pub(crate) struct SqlRows<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) key: i64,
+    /// An event of the team: its row and its place. Those after it that are committed with it
+    /// have the rows after it.
+    pub(crate) event: (i64, u64),
 }
 
 /// Every table whose rows belong to a team by its key.
@@ -73,11 +76,13 @@ impl Rows for SqlRows<'_> {
         slot: SlotId,
         message: MessageId,
         seq: Seq,
+        nth: usize,
     ) -> rusqlite::Result<bool> {
+        let event = self.event.0 + signed(seq.0.saturating_sub(self.event.1));
         self.run(
-            "INSERT OR IGNORE INTO messages (team, slot, message, seq, state)
+            "INSERT OR IGNORE INTO messages (id, team, slot, message, state)
              VALUES (?1, ?2, ?3, ?4, 0)",
-            (self.key, slot.0, signed(message.0), signed(seq.0)),
+            (message_id(event, nth), self.key, slot.0, signed(message.0)),
         )
     }
 
@@ -156,6 +161,11 @@ impl Rows for SqlRows<'_> {
         )
         .map(|_| ())
     }
+}
+
+/// The row of a message in the mailbox of its `nth` recipient.
+pub(crate) fn message_id(event: i64, nth: usize) -> i64 {
+    (event << 10) + signed(nth as u64).min(1_023)
 }
 
 /// A number as SQLite keeps it. Ids are counters and never come near the end of the range.

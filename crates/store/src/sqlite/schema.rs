@@ -127,6 +127,7 @@ const FIRST: &str = "
         epoch INTEGER NOT NULL,
         seq INTEGER NOT NULL DEFAULT 0,
         head BLOB NOT NULL,
+        last_event INTEGER NOT NULL DEFAULT 0,
         wall_ms INTEGER NOT NULL DEFAULT 0,
         commits INTEGER NOT NULL DEFAULT 0,
         name TEXT NOT NULL DEFAULT '',
@@ -147,14 +148,17 @@ const FIRST: &str = "
         restarts INTEGER NOT NULL DEFAULT 0
     ) STRICT;
 
+    -- Events of all teams in the order of their commits. Each names the one before it in its own
+    -- team, and only every 64th is in the index: a commit of many teams writes few pages.
     CREATE TABLE events (
         id INTEGER PRIMARY KEY,
         team INTEGER NOT NULL,
         seq INTEGER NOT NULL,
-        body BLOB NOT NULL,
-        hash BLOB NOT NULL
+        previous INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        body BLOB NOT NULL
     ) STRICT;
-    CREATE UNIQUE INDEX events_by_team ON events (team, seq);
+    CREATE UNIQUE INDEX events_by_team ON events (team, seq) WHERE seq & 63 = 0;
 
     CREATE TABLE members (
         team INTEGER NOT NULL,
@@ -164,14 +168,16 @@ const FIRST: &str = "
         PRIMARY KEY (team, slot)
     ) STRICT, WITHOUT ROWID;
 
+    -- A message's id is that of the event that accepted it, times 1,024, and which of its
+    -- recipients this is. Only open messages are in the index, so that it stays small.
     CREATE TABLE messages (
+        id INTEGER PRIMARY KEY,
         team INTEGER NOT NULL,
         slot INTEGER NOT NULL,
         message INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        state INTEGER NOT NULL,
-        PRIMARY KEY (team, slot, message)
-    ) STRICT, WITHOUT ROWID;
+        state INTEGER NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX messages_open ON messages (team, slot, message) WHERE state < 2;
 
     CREATE TABLE tasks (
         team INTEGER NOT NULL,

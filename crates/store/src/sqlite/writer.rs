@@ -437,11 +437,44 @@ fn erase(
             (item_id(conversation, 0), item_id(conversation + 1, 0)),
         )?;
     }
-    for table in MODELS.iter().chain(&["conversations", "snapshots", "events"]) {
+    erase_events(connection, key)?;
+    for table in MODELS.iter().filter(|table| **table != "messages") {
+        connection.execute(&format!("DELETE FROM {table} WHERE team = ?1"), [key])?;
+    }
+    for table in ["conversations", "snapshots"] {
         connection.execute(&format!("DELETE FROM {table} WHERE team = ?1"), [key])?;
     }
     connection.execute("DELETE FROM teams WHERE key = ?1", [key])?;
     ledger.commits += 1;
     write_meta(connection, ledger.epoch, ledger.commits)?;
     Ok(Ok(()))
+}
+
+/// Follows the team's chain. Where that is broken it looks at every row instead.
+fn erase_events(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    let seq: i64 =
+        connection.query_row("SELECT seq FROM teams WHERE key = ?1", [key], |row| row.get(0))?;
+    let chain = "WITH RECURSIVE chain (id) AS (
+            SELECT last_event FROM teams WHERE key = ?1
+            UNION
+            SELECT e.previous FROM chain c JOIN events e ON e.id = c.id WHERE e.previous > 0
+        )";
+    connection.execute(
+        &format!(
+            "{chain} DELETE FROM messages WHERE id IN (
+                SELECT m.id FROM chain c JOIN messages m
+                ON m.id >= c.id << 10 AND m.id < (c.id + 1) << 10
+            ) AND team = ?1"
+        ),
+        [key],
+    )?;
+    let erased = connection.execute(
+        &format!("{chain} DELETE FROM events WHERE id IN (SELECT id FROM chain) AND team = ?1"),
+        [key],
+    )?;
+    if signed(erased as u64) != seq {
+        connection.execute("DELETE FROM messages WHERE team = ?1", [key])?;
+        connection.execute("DELETE FROM events WHERE team = ?1", [key])?;
+    }
+    Ok(())
 }

@@ -118,7 +118,7 @@ async fn a_changed_event_is_found_wherever_it_is_read() {
         ("UPDATE events SET hash = zeroblob(32) WHERE seq = 4", 4),
         ("DELETE FROM events WHERE seq = 4", 4),
         ("DELETE FROM events WHERE seq = 7", 7),
-        ("DELETE FROM events", 1),
+        ("DELETE FROM events", 7),
     ] {
         let dir = tempfile::tempdir().unwrap();
         drop(filled(dir.path(), 5).await);
