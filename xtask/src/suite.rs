@@ -27,18 +27,19 @@ pub fn sim(arguments: &[String]) -> Step {
 
 /// The loop that kills a running team and looks at what is left.
 pub fn kill_loop(arguments: &[String]) -> Step {
-    binary("kill loop", "aion-kill-loop", arguments)
+    // The points at which the process kills itself are in no other build.
+    binary("kill loop", "aion-kill-loop", &["--features", "failpoints"], arguments)
 }
 
 /// A benchmark.
 pub fn bench(arguments: &[String]) -> Step {
-    binary("benchmark", "aion-bench", arguments)
+    binary("benchmark", "aion-bench", &[], arguments)
 }
 
 /// A program of testkit, as the product is built.
-fn binary(name: &'static str, binary: &str, arguments: &[String]) -> Step {
-    let fixed = ["run", "--release", "--locked", "-p", "aion-testkit", "--bin", binary, "--"];
-    let mut step = Step::cargo(name, &fixed);
+fn binary(name: &'static str, binary: &str, options: &[&str], arguments: &[String]) -> Step {
+    let fixed = ["run", "--release", "--locked", "-p", "aion-testkit", "--bin", binary];
+    let mut step = Step::cargo(name, &[&fixed, options, &["--"]].concat());
     step.arguments.extend_from_slice(arguments);
     step
 }
@@ -82,14 +83,18 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
     let mut done = Vec::new();
 
     done.push(steps::run(root, &Step::cargo("format", &["fmt", "--all", "--check"]))?);
-    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--locked"];
+    let clippy = [&clippy[..], &["--", "-D", "warnings"]].concat();
     done.push(steps::run(root, &Step::cargo("clippy", &clippy))?);
     steps::tell("\n==> tidy: cargo xtask tidy");
     done.push(tidy(root)?);
     let nextest = ["nextest", "run", "--workspace", "--locked", "--profile", profile, "-E", RULES];
+    // Only with all features do tests kill a process at its named points.
+    let features: &[&str] = if whole { &["--all-features"] } else { &[] };
+    let nextest = [&nextest[..], features].concat();
     done.push(steps::run(root, &Step::cargo("tests", &nextest).repeating(&["Summary ["]))?);
     if whole {
-        let doc = ["test", "--workspace", "--doc", "--locked"];
+        let doc = ["test", "--workspace", "--doc", "--all-features", "--locked"];
         let mut step = steps::run(root, &Step::cargo("doctests", &doc).repeating(&[RESULT]))?;
         step.lines = vec![format!("{} doctests passed", passed(&step.lines))];
         done.push(step);
@@ -181,7 +186,8 @@ mod tests {
     fn binaries_are_started_as_the_product_is_built() {
         assert_eq!(
             kill_loop(&["--kills".to_owned(), "3".to_owned()]).command_line(),
-            "cargo run --release --locked -p aion-testkit --bin aion-kill-loop -- --kills 3"
+            "cargo run --release --locked -p aion-testkit --bin aion-kill-loop \
+             --features failpoints -- --kills 3"
         );
     }
 }
