@@ -5,6 +5,8 @@
 
 mod error;
 mod event;
+mod mail;
+mod replay;
 mod request;
 mod run;
 mod task;
@@ -13,6 +15,8 @@ mod totals;
 
 pub use error::{ErrorBody, ErrorDetail, Exit};
 pub use event::{Actor, EventLine};
+pub use mail::MailRow;
+pub use replay::ReplayView;
 pub use request::RequestRow;
 pub use run::{RUN_SCHEMA, RunLine, RunStatus, TaskCounts};
 pub use task::{TaskRow, TaskState};

@@ -1,3 +1,37 @@
-//! The binary `aion`: the door to a team.
+//! The binary `aion`: reads the command line and hands over; it decides nothing.
 
-fn main() {}
+mod answer;
+mod args;
+mod commands;
+mod counts;
+mod daemon;
+mod describe;
+mod exit;
+mod follow;
+mod git;
+mod history;
+mod hosting;
+mod interrupt;
+mod output;
+mod paths;
+mod progress;
+mod terminal;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == "__leash") {
+        // Before anything else: this process holds another one, and does nothing beside it.
+        return aion_agent::leash::leash_main(words);
+    }
+    let cli = args::Cli::parse();
+    let json = cli.json;
+    match commands::run(cli) {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(failure) => failure.report(json),
+    }
+}

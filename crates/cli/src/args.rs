@@ -1,0 +1,294 @@
+//! The command line: words, options and their help; it carries nothing out.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Makes coding agents work as one team.
+#[derive(Debug, Parser)]
+#[command(
+    name = "aion",
+    version,
+    about = "Makes coding agents work as one team",
+    long_about = "Makes coding agents work as one team: a lead splits the work, teammates do it side \
+                  by side, they write to each other, and you watch, answer and steer. What was \
+                  accepted is never lost.",
+    after_help = "Begin with:  aion demo\nExit codes:  aion help exit-codes",
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Write JSON: one object, or one object a line. Errors are one object on standard error
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// Where the data is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DataDir {
+    /// The directory that holds the teams [default: `$AION_HOME`, else `$XDG_DATA_HOME/aion`, else `~/.local/share/aion`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Let a team do a task
+    Run(Run),
+    /// List, show or undo teams
+    #[command(subcommand)]
+    Team(Team),
+    /// Show tasks
+    #[command(subcommand)]
+    Task(Task),
+    /// Show what happened in a team
+    Log(Log),
+    /// Show a team as it was at a point of its log
+    Replay(Replay),
+    /// Write a team's log to a file
+    Export(Export),
+    /// Show help for a command, or for `exit-codes`
+    Help(Help),
+    /// Holds a child process on a leash.
+    #[command(name = "__leash", hide = true, disable_help_flag = true)]
+    Leash(Leash),
+}
+
+/// `aion demo`.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Answer the team's requests by itself
+    #[arg(long, short = 'y')]
+    pub(crate) yes: bool,
+    /// Keep the repository and the team's data, and say where they are
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Work in this directory instead of a temporary one; it must be empty or not exist. Implies --keep
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// `aion run`.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The task, in your words
+    #[arg(required_unless_present = "resume", conflicts_with = "resume")]
+    pub(crate) task: Option<String>,
+    /// Play a scenario file instead of asking a model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+    /// Go on with a team that was stopped, or whose process died: its id, its name, or their beginning
+    #[arg(long, value_name = "TEAM")]
+    pub(crate) resume: Option<String>,
+    /// Bring a teammate in from the start; may be given several times
+    #[arg(long, value_name = "NAME:AGENT[:MODEL]")]
+    pub(crate) member: Vec<String>,
+    /// What the team is called [default: made from the task]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// The directory that the team works in [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Stop the team after this time, for example 90s, 30m or 2h [default: 60m without a terminal]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) max_time: Option<Duration>,
+    /// What becomes of requests that only a person can decide
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) on_approval: Option<OnApproval>,
+    /// Answer every request with yes, without asking. The team can then run any command
+    #[arg(long, short = 'y', conflicts_with = "on_approval")]
+    pub(crate) yes: bool,
+    /// How to show what happens
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) progress: Progress,
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+/// What becomes of requests that only a person can decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnApproval {
+    /// They wait. Answers are read from standard input, a line each; at its end the run ends when only a person can go on
+    Wait,
+    /// They are denied
+    Deny,
+    /// The first one ends the run
+    Fail,
+}
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Progress {
+    /// A tree on a terminal, plain lines elsewhere
+    #[default]
+    Auto,
+    /// Who does what, drawn again with each change
+    Tree,
+    /// One line for each change
+    Plain,
+    /// The same as --json
+    Json,
+    /// Nothing but the result
+    None,
+}
+
+/// `aion team`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Team {
+    /// List the teams
+    Ls(Everything),
+    /// Show a team: members, tasks, what waits, what changed in its workspace
+    Show(OneTeam),
+    /// Put the workspace back as it was when the team began
+    Undo(Undo),
+}
+
+/// A command about all teams.
+#[derive(Debug, Args)]
+pub(crate) struct Everything {
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+/// A command about one team.
+#[derive(Debug, Args)]
+pub(crate) struct OneTeam {
+    /// The team: its id, its name, or their beginning [default: the one that was active last]
+    pub(crate) team: Option<String>,
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+/// `aion team undo`.
+#[derive(Debug, Args)]
+pub(crate) struct Undo {
+    /// The team: its id, its name, or their beginning
+    pub(crate) team: String,
+    /// Do not ask
+    #[arg(long, short = 'y')]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+/// `aion task`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// List a team's tasks
+    Ls(OneTeam),
+}
+
+/// `aion log`.
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    /// The team: its id, its name, or their beginning [default: the one that was active last]
+    pub(crate) team: Option<String>,
+    /// Go on with what happens, until Ctrl+C
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Begin after this event
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub(crate) since: u64,
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+/// `aion replay`.
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// A file of events, one JSON object a line, or a team: its id, its name, or their beginning
+    #[arg(value_name = "FILE|TEAM")]
+    pub(crate) source: String,
+    /// Show the team as it was after this event [default: the last one]
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) at: Option<u64>,
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+/// `aion export`.
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// The team: its id, its name, or their beginning
+    pub(crate) team: String,
+    /// `jsonl`: every event, as `aion replay` reads it. `md`: a report for people
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// The file to write; it must not exist [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+/// The form of an export.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Every event, one JSON object a line
+    #[default]
+    Jsonl,
+    /// A report for people
+    Md,
+}
+
+/// `aion help`.
+#[derive(Debug, Args)]
+pub(crate) struct Help {
+    /// A command, with its own commands, or `exit-codes`
+    pub(crate) topic: Vec<String>,
+}
+
+/// `aion __leash`.
+#[derive(Debug, Args)]
+pub(crate) struct Leash {
+    /// The command and its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Reads `90s`, `30m`, `2h`, or a number of seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("{text:?} is no time; write it like 90s, 30m or 2h");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        _ => return Err(bad()),
+    };
+    match number.checked_mul(unit) {
+        None | Some(0) => Err(bad()),
+        Some(seconds) => Ok(Duration::from_secs(seconds)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7_200)));
+        assert_eq!(duration("5"), Ok(Duration::from_secs(5)));
+        for bad in ["", "m", "0", "1d", "-1s", "1.5h", "99999999999999999999h"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

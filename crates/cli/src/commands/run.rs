@@ -1,0 +1,298 @@
+//! `aion run`: hosts a team in this process until it settles, or goes on with one that stopped.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use aion_agent::scripted::Scenario;
+use aion_api::{Exit, RunLine, RunStatus};
+use aion_core::agent::PermissionMode;
+use aion_core::command::{Caller, Command};
+use aion_core::id::{AgentName, TeamId};
+use aion_core::team::Team;
+
+use crate::answer::{self, Decider, Typed};
+use crate::args::{OnApproval, Progress, Run};
+use crate::daemon::{self, Daemon, SCRIPTED};
+use crate::exit::{Failure, Outcome};
+use crate::follow::{End, Follow};
+use crate::history::find;
+use crate::hosting::{self, Opened, begin, resume, submit_failure};
+use crate::interrupt::{Signalled, Signals};
+use crate::paths::data_dir;
+use crate::progress::{Beginning, JsonLines, Plain, Quiet, Tree, Watcher};
+use crate::terminal::{clean_line, is_screen};
+use crate::{output, view};
+
+/// The longest run where nobody watches, unless another time is given.
+const UNWATCHED: Duration = Duration::from_hours(1);
+pub(super) async fn run(args: Run, json: bool) -> Outcome {
+    let began = Instant::now();
+    let progress = chosen(args.progress, json);
+    let dir = data_dir(args.data.data_dir.as_deref())?;
+    let members = members(&args.member)?;
+    let mut signals = Signals::listen()?;
+    let resumed = match &args.resume {
+        Some(wanted) => Some(known_team(&dir, wanted).await?),
+        None => None,
+    };
+    let (scenario, text) = scenario(&args, &dir, resumed.as_ref())?;
+    let daemon = Daemon::open(&dir, scenario)?;
+    let opened = match &resumed {
+        Some(team) => resume(&daemon, team).await,
+        None => create(&daemon, &args).await,
+    };
+    let Opened { handle, beginning, from } = match opened {
+        Ok(opened) => opened,
+        Err(failure) => {
+            daemon.close().await;
+            return Err(failure);
+        }
+    };
+    if let Some(text) = &text {
+        daemon::keep_scenario(&dir, handle.team(), text)?;
+    }
+    for (name, model) in members {
+        let mode = PermissionMode::Default;
+        let member = Box::new(hosting::member(&daemon, name, model, String::new(), mode));
+        let spawn = Command::SpawnAgent { member };
+        handle.submit(Caller::User, None, spawn).await.map_err(submit_failure)?;
+    }
+    let mut watcher = watcher(progress);
+    watcher.begin(&beginning)?;
+    let decider = decider(&args);
+    let most = args.max_time.or_else(|| (!is_screen()).then_some(UNWATCHED));
+    let mut follow = Follow::new(handle.clone(), watcher.as_mut(), decider, &mut signals, from);
+    let end = follow.run(most).await;
+    let result = end.and_then(|end| {
+        let team = follow.team();
+        conclude(&end, team, &beginning, progress, began)?;
+        Ok(end)
+    });
+    match result {
+        Ok(End::Killed(signalled)) => {
+            // Every child process hangs on a leash that ends with this process.
+            std::process::exit(i32::from(by_signal(signalled).code()));
+        }
+        Ok(end) => {
+            daemon.close().await;
+            Ok(exit(&end))
+        }
+        Err(failure) => {
+            daemon.close().await;
+            Err(failure)
+        }
+    }
+}
+
+fn chosen(progress: Progress, json: bool) -> Progress {
+    match progress {
+        _ if json => Progress::Json,
+        Progress::Auto if is_screen() => Progress::Tree,
+        Progress::Auto => Progress::Plain,
+        given => given,
+    }
+}
+
+fn watcher(progress: Progress) -> Box<dyn Watcher> {
+    match progress {
+        Progress::Tree => Box::new(Tree::new()),
+        Progress::Plain | Progress::Auto => Box::<Plain>::default(),
+        Progress::Json => Box::<JsonLines>::default(),
+        Progress::None => Box::new(Quiet),
+    }
+}
+
+fn decider(args: &Run) -> Decider {
+    match args.on_approval {
+        _ if args.yes => Decider::Auto(answer::yes),
+        Some(OnApproval::Deny) => Decider::Auto(answer::no),
+        Some(OnApproval::Fail) => Decider::Fail,
+        Some(OnApproval::Wait) => Decider::Person(Typed::read()),
+        None if std::io::stdin().is_terminal() => Decider::Person(Typed::read()),
+        None => Decider::Nobody,
+    }
+}
+
+/// The scenario to play, with its text where it is a new one.
+fn scenario(
+    args: &Run,
+    dir: &Path,
+    resumed: Option<&TeamId>,
+) -> Result<(Scenario, Option<String>), Failure> {
+    if let Some(path) = &args.script {
+        let (scenario, text) = daemon::scenario(path)?;
+        return Ok((scenario, Some(text)));
+    }
+    let kept = resumed.map(|team| daemon::kept_scenario(dir, team)).filter(|path| path.exists());
+    match kept {
+        Some(path) => Ok((daemon::scenario(&path)?.0, None)),
+        None => Err(Failure::new(
+            Exit::Authentication,
+            "provider.missing",
+            "no model provider is configured in this version of aion",
+        )
+        .with_hint("play a scenario with --script FILE, or watch `aion demo`")),
+    }
+}
+
+async fn known_team(dir: &Path, wanted: &str) -> Result<TeamId, Failure> {
+    let teams = match daemon::reading(dir)? {
+        Some(store) => store.teams().await?,
+        None => Vec::new(),
+    };
+    Ok(find(&teams, Some(wanted))?.team.clone())
+}
+
+async fn create(daemon: &Daemon, args: &Run) -> Result<Opened, Failure> {
+    let task = args.task.clone().unwrap_or_default();
+    if task.trim().is_empty() {
+        return Err(
+            Failure::usage("the task is empty").with_hint("aion run \"what is to be done\"")
+        );
+    }
+    let workspace = workspace(args.workspace.as_deref())?;
+    let name = args.name.clone().unwrap_or_else(|| name_from(&task));
+    begin(daemon, &name, &workspace, task, PermissionMode::Default).await
+}
+
+fn workspace(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let chosen = given.map_or_else(|| PathBuf::from("."), Path::to_owned);
+    let full = chosen.canonicalize().map_err(|error| {
+        Failure::new(Exit::NotFound, "workspace.missing", format!("{}: {error}", chosen.display()))
+    })?;
+    if !full.is_dir() {
+        let message = format!("{} is not a directory", full.display());
+        return Err(Failure::new(Exit::NotFound, "workspace.missing", message));
+    }
+    if full.to_str().is_none() {
+        return Err(Failure::usage(format!("{} is not written in UTF-8", full.display())));
+    }
+    Ok(full)
+}
+
+/// A short name out of a task.
+fn name_from(task: &str) -> String {
+    let words: Vec<String> = task
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(5)
+        .map(str::to_lowercase)
+        .collect();
+    let name: String = words.join("-").chars().take(40).collect();
+    if name.is_empty() { "team".to_owned() } else { name }
+}
+
+/// Reads `name:agent[:model]`.
+fn members(given: &[String]) -> Result<Vec<(AgentName, Option<String>)>, Failure> {
+    given
+        .iter()
+        .map(|text| {
+            let mut parts = text.splitn(3, ':');
+            let name = parts.next().unwrap_or_default();
+            let name = AgentName::parse(name).map_err(|why| {
+                Failure::usage(format!("--member {:?}: {why}", clean_line(text, 80)))
+            })?;
+            let agent_type = parts.next().filter(|agent| !agent.is_empty()).unwrap_or(SCRIPTED);
+            if agent_type != SCRIPTED {
+                let message = format!(
+                    "--member {:?}: there is no agent {:?} in this version",
+                    clean_line(text, 80),
+                    clean_line(agent_type, 40)
+                );
+                return Err(Failure::usage(message).with_hint(format!(
+                    "the agent that is here is {SCRIPTED:?}: NAME:{SCRIPTED}"
+                )));
+            }
+            let model = parts.next().filter(|model| !model.is_empty());
+            Ok((name, model.map(str::to_owned)))
+        })
+        .collect()
+}
+
+fn by_signal(signalled: Signalled) -> Exit {
+    match signalled {
+        Signalled::Interrupt => Exit::Interrupted,
+        Signalled::Terminate => Exit::Terminated,
+    }
+}
+
+fn exit(end: &End) -> Exit {
+    match end {
+        End::Settled { .. } | End::NeedsPerson(_) | End::Budget | End::TimeUp => status(end).exit(),
+        End::Stopped(signalled) | End::Killed(signalled) => by_signal(*signalled),
+    }
+}
+
+fn status(end: &End) -> RunStatus {
+    match end {
+        End::Settled { all_tasks_completed: true } => RunStatus::Completed,
+        End::Settled { all_tasks_completed: false }
+        | End::Stopped(_)
+        | End::TimeUp
+        | End::Killed(_) => RunStatus::Incomplete,
+        End::NeedsPerson(_) => RunStatus::NeedsInput,
+        End::Budget => RunStatus::Budget,
+    }
+}
+
+/// Says how it ended, and how to go on.
+fn conclude(
+    end: &End,
+    team: &Team,
+    beginning: &Beginning,
+    progress: Progress,
+    began: Instant,
+) -> Result<(), Failure> {
+    let reason = match end {
+        End::Settled { all_tasks_completed: true } => None,
+        End::Settled { all_tasks_completed: false } => {
+            Some("nobody goes on, and tasks are open".to_owned())
+        }
+        End::NeedsPerson(why) => Some(why.clone()),
+        End::Budget => Some("the budget is used up".to_owned()),
+        End::Stopped(_) => Some("stopped".to_owned()),
+        End::TimeUp => Some("the time was up".to_owned()),
+        End::Killed(_) => Some("ended at once".to_owned()),
+    };
+    let tasks = view::task_counts(team);
+    let usage = team.budget().usage();
+    if progress == Progress::Json {
+        #[expect(clippy::cast_precision_loss, reason = "for reading only; the log has the integer")]
+        let cost_usd = (usage.micro_usd > 0).then_some(usage.micro_usd as f64 / 1_000_000.0);
+        return output::json(&RunLine::Result {
+            status: status(end),
+            team: beginning.team.clone(),
+            tasks,
+            cost_usd,
+            branch: None,
+            duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            reason,
+        });
+    }
+    let all = tasks.completed + tasks.in_progress + tasks.pending;
+    let seconds = began.elapsed().as_secs();
+    let how = match &reason {
+        None => "completed".to_owned(),
+        Some(reason) => format!("{}: {}", view::word(&status(end)), clean_line(reason, 300)),
+    };
+    output::line(&format!(
+        "{how}  ·  {} of {all} task(s) completed  ·  {seconds}s",
+        tasks.completed
+    ))?;
+    let short: String = beginning.team.chars().take(8).collect();
+    match end {
+        End::Settled { all_tasks_completed: true } => {}
+        End::Settled { .. }
+        | End::NeedsPerson(_)
+        | End::Budget
+        | End::Stopped(_)
+        | End::TimeUp
+        | End::Killed(_) => output::line(&format!("go on with   aion run --resume {short}"))?,
+    }
+    output::line(&format!("look at it   aion team show {short}"))?;
+    if beginning.start_ref.is_some() {
+        output::line(&format!("take it back aion team undo {short}"))?;
+    }
+    Ok(())
+}

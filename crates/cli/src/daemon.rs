@@ -1,0 +1,139 @@
+//! The composition root: the one place that names a concrete store, backend and provider; it holds
+//! no rules.
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aion_agent::leash::{DirectoryLedger, LeashConfig};
+use aion_agent::runtime::RuntimeConfig;
+use aion_agent::scripted::{Scenario, Scripted};
+use aion_agent::tools::ToolConfig;
+use aion_api::Exit;
+
+use aion_backends::{Availability, InProcessBackend, InProcessConfig};
+use aion_core::id::TeamId;
+use aion_runtime::tools::{Catalogue, CatalogueAgent};
+use aion_runtime::{Backends, House, TeamService};
+use aion_store::{EventStore, SqliteOptions, SqliteStore};
+
+use crate::exit::Failure;
+use crate::paths::{check_data_dir, prepare_data_dir};
+
+/// The agent that plays a scenario.
+pub(crate) const SCRIPTED: &str = "scripted";
+
+/// Opens the store of a data directory for reading, beside whoever writes. None if there is none.
+pub(crate) fn reading(dir: &Path) -> Result<Option<Arc<dyn EventStore>>, Failure> {
+    check_data_dir(dir)?;
+    if !SqliteStore::exists(dir) {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(SqliteStore::open_read_only(dir)?)))
+}
+
+/// Fails if somebody works in a data directory at present.
+pub(crate) fn nobody_works_in(dir: &Path) -> Result<(), Failure> {
+    check_data_dir(dir)?;
+    SqliteStore::open(dir, &SqliteOptions::default())?;
+    Ok(())
+}
+
+/// A house in this process, over one data directory that nobody else writes to meanwhile.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    /// Its teams.
+    pub(crate) service: TeamService,
+    /// Where they are remembered.
+    pub(crate) store: Arc<dyn EventStore>,
+}
+
+impl Daemon {
+    /// Opens the data directory and puts the house together. Needs a tokio runtime around it.
+    pub(crate) fn open(dir: &Path, scenario: Scenario) -> Result<Self, Failure> {
+        prepare_data_dir(dir)?;
+        let store: Arc<dyn EventStore> =
+            Arc::new(SqliteStore::open(dir, &SqliteOptions::default())?);
+        let fail = |error: std::io::Error| Failure::io("prepare to run commands", &error);
+        let ledger = DirectoryLedger::open(dir.join("leashes")).map_err(fail)?;
+        // Nobody else writes here: what still runs was left by a process that died.
+        ledger.reap().map_err(fail)?;
+        let leash = LeashConfig::by_own_binary(Some(Arc::new(ledger))).map_err(fail)?;
+        let config = InProcessConfig {
+            runtime: Arc::new(RuntimeConfig::default()),
+            tools: Arc::new(ToolConfig::new(leash, env::vars_os())),
+        };
+        let provider = Arc::new(Scripted::new(scenario));
+        let backend = InProcessBackend::new(Arc::new(provider), config);
+        let catalogue = Catalogue {
+            agents: vec![CatalogueAgent {
+                agent_type: SCRIPTED.to_owned(),
+                description: "plays a scenario file".to_owned(),
+                availability: Availability::Available,
+                models: Vec::new(),
+            }],
+        };
+        let house = House::new(Arc::clone(&store), Backends::all(Arc::new(backend)), catalogue);
+        keep_agents_panics_quiet();
+        Ok(Self { service: TeamService::new(house), store })
+    }
+
+    /// Ends every agent's process and closes every team; what they are is kept.
+    pub(crate) async fn close(self) {
+        self.service.stop_all().await;
+    }
+}
+
+/// An agent that crashes is told in its team's log; its panic is not for the terminal.
+fn keep_agents_panics_quiet() {
+    let otherwise = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if aion_agent::identity::current().is_none() {
+            otherwise(panic);
+        }
+    }));
+}
+
+/// Reads a scenario.
+pub(crate) fn scenario(path: &Path) -> Result<(Scenario, String), Failure> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::new(
+            Exit::NotFound,
+            "scenario.unreadable",
+            format!("read {}: {error}", path.display()),
+        )
+    })?;
+    let parsed = parse_scenario(&path.display().to_string(), &text)?;
+    Ok((parsed, text))
+}
+
+/// Reads a scenario's text; `name` is what messages call it.
+pub(crate) fn parse_scenario(name: &str, text: &str) -> Result<Scenario, Failure> {
+    Scenario::parse(name, text)
+        .map_err(|error| Failure::new(Exit::Usage, "scenario.invalid", error.to_string()))
+}
+
+/// Keeps a team's scenario beside its log, so that the team can go on without being given it again.
+pub(crate) fn keep_scenario(dir: &Path, team: &TeamId, text: &str) -> Result<(), Failure> {
+    let path = kept_scenario(dir, team);
+    let write = || {
+        fs::create_dir_all(dir.join("scenarios"))?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    write().map_err(|error| Failure::io(format!("keep {}", path.display()), &error))
+}
+
+/// Where a team's scenario is kept.
+pub(crate) fn kept_scenario(dir: &Path, team: &TeamId) -> PathBuf {
+    dir.join("scenarios").join(format!("{team}.toml"))
+}

@@ -1,0 +1,420 @@
+//! Follows a team until it ends: shows what happens, carries answers and signals to it; the rules
+//! alone say what they lead to.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use aion_core::agent::Hold;
+use aion_core::command::{Caller, Command};
+use aion_core::event::Recorded;
+use aion_core::id::{RequestId, Seq, SlotId};
+use aion_core::request::{Decision, RequestKind, RequestState};
+use aion_core::team::{Progress, Team};
+use aion_runtime::{SubmitError, Subscription, SubscriptionEnd, TeamHandle};
+use futures::FutureExt;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use crate::answer::{self, Decider, Question};
+use crate::describe::Story;
+use crate::exit::Failure;
+use crate::history::Folded;
+use crate::interrupt::{Signalled, Signals, Wish};
+use crate::progress::Watcher;
+
+/// How often what is drawn is drawn again while nothing happens.
+const REFRESH: Duration = Duration::from_secs(1);
+/// After this long without an event a watcher is told so.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nothing is left to do.
+    Settled {
+        /// Whether no task is open.
+        all_tasks_completed: bool,
+    },
+    /// Only a person can go on, and nobody is there; why.
+    NeedsPerson(String),
+    /// The budget is used up.
+    Budget,
+    /// All were asked to stop.
+    Stopped(Signalled),
+    /// The time was up.
+    TimeUp,
+    /// Everything is to end at once.
+    Killed(Signalled),
+}
+
+/// A team that is being followed.
+pub(crate) struct Follow<'a> {
+    handle: TeamHandle,
+    watcher: &'a mut dyn Watcher,
+    decider: Decider,
+    signals: &'a mut Signals,
+    story: Story,
+    events: Subscription,
+    /// The request that a person is looking at.
+    asked: Option<(RequestId, RequestKind)>,
+    /// Requests that have their answer, or cannot get one here.
+    dealt_with: BTreeSet<RequestId>,
+    /// Set once all were asked to stop: how it will end.
+    stopping: Option<End>,
+}
+
+impl<'a> Follow<'a> {
+    /// From the first event of a team on.
+    pub(crate) fn new(
+        handle: TeamHandle,
+        watcher: &'a mut dyn Watcher,
+        decider: Decider,
+        signals: &'a mut Signals,
+        from: Folded,
+    ) -> Self {
+        let events = handle.subscribe(from.seq);
+        Self {
+            handle,
+            watcher,
+            decider,
+            signals,
+            story: Story::new(from),
+            events,
+            asked: None,
+            dealt_with: BTreeSet::new(),
+            stopping: None,
+        }
+    }
+
+    /// The state after what was seen.
+    pub(crate) fn team(&self) -> &Team {
+        self.story.team()
+    }
+
+    /// Follows to the end.
+    pub(crate) async fn run(&mut self, most: Option<Duration>) -> Result<End, Failure> {
+        let deadline = most.map(|most| Instant::now() + most);
+        let mut refresh = every(REFRESH);
+        let mut last = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                wish = self.signals.next() => {
+                    if let Some(end) = self.obey(wish).await? {
+                        return self.finish(end);
+                    }
+                }
+                next = self.events.next() => {
+                    last = Instant::now();
+                    self.take(next)?;
+                    self.take_ready()?;
+                    self.watcher.refresh(self.story.team())?;
+                    if let Some(end) = self.consider().await? {
+                        return self.finish(end);
+                    }
+                }
+                typed = next_line(&mut self.decider, self.asked.is_some()) => {
+                    if let Some(end) = self.answer(typed).await? {
+                        return self.finish(end);
+                    }
+                }
+                () = until(deadline), if self.stopping.is_none() => {
+                    let text = "The time is up: all are asked to stop.";
+                    self.watcher.note(self.story.team(), text)?;
+                    self.stop(End::TimeUp).await?;
+                    if let Some(end) = self.consider().await? {
+                        return self.finish(end);
+                    }
+                }
+                _ = refresh.tick() => {
+                    self.watcher.refresh(self.story.team())?;
+                    if last.elapsed() >= SILENCE {
+                        last = Instant::now();
+                        self.watcher.silence(self.story.team())?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, end: End) -> Result<End, Failure> {
+        self.watcher.end(self.story.team())?;
+        Ok(end)
+    }
+
+    /// Shows one event.
+    fn take(&mut self, next: Result<Option<Recorded>, SubscriptionEnd>) -> Result<(), Failure> {
+        match next {
+            Ok(Some(recorded)) => {
+                let happening = self.story.tell(&recorded);
+                self.watcher.happened(self.story.team(), &recorded, &happening)
+            }
+            Ok(None) => Err(closed()),
+            Err(SubscriptionEnd::TooSlow { seen }) => {
+                self.events = self.handle.subscribe(seen);
+                Ok(())
+            }
+            Err(SubscriptionEnd::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// Shows what is there already.
+    fn take_ready(&mut self) -> Result<(), Failure> {
+        while let Some(next) = self.events.next().now_or_never() {
+            self.take(next)?;
+        }
+        Ok(())
+    }
+
+    /// Shows everything up to an event that is known to be stored.
+    async fn take_up_to(&mut self, seq: Seq) -> Result<(), Failure> {
+        while self.story.seq() < seq {
+            let next = self.events.next().await;
+            self.take(next)?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether somebody is to be asked, and whether the team goes on by itself.
+    async fn consider(&mut self) -> Result<Option<End>, Failure> {
+        if let Some(end) = self.stopping.clone() {
+            let quiet = |team: &Team| team.agents().all(|agent| agent.turn().is_none());
+            let stopped = self.handle.query(quiet).await.map_err(lost)?;
+            if stopped {
+                self.catch_up().await?;
+                return Ok(Some(end));
+            }
+            return Ok(None);
+        }
+        if let Some(end) = self.put_questions(false).await? {
+            return Ok(Some(end));
+        }
+        loop {
+            let progress = self.handle.query(Team::progress).await.map_err(lost)?;
+            if progress == Progress::Working {
+                return Ok(None);
+            }
+            // What was asked is true of the team at some event; show everything up to it.
+            if self.catch_up().await? {
+                continue;
+            }
+            return match progress {
+                Progress::Working => Ok(None),
+                Progress::Settled { all_tasks_completed } => {
+                    Ok(Some(End::Settled { all_tasks_completed }))
+                }
+                Progress::Waiting { requests, held } => self.wait(&requests, &held).await,
+            };
+        }
+    }
+
+    /// Shows everything that is stored; says whether there was anything.
+    async fn catch_up(&mut self) -> Result<bool, Failure> {
+        let before = self.story.seq();
+        let now = self.handle.submit(Caller::System, None, Command::Tick).await.map_err(lost)?;
+        self.take_up_to(now.seq).await?;
+        Ok(self.story.seq() > before)
+    }
+
+    /// The team waits for people.
+    async fn wait(
+        &mut self,
+        requests: &[RequestId],
+        held: &[SlotId],
+    ) -> Result<Option<End>, Failure> {
+        if let Some(end) = self.put_questions(true).await? {
+            return Ok(Some(end));
+        }
+        let open: Vec<&RequestId> =
+            requests.iter().filter(|id| !self.dealt_with.contains(id)).collect();
+        if self.asked.is_some() && !open.is_empty() {
+            return Ok(None);
+        }
+        if matches!(self.decider, Decider::Auto(_)) && open.len() < requests.len() {
+            // Answers are on their way.
+            return Ok(None);
+        }
+        let team = self.story.team();
+        let over = |slot: &SlotId| {
+            team.agent(*slot).is_some_and(|agent| agent.holds().any(|hold| hold == Hold::Budget))
+        };
+        if requests.is_empty() && !held.is_empty() && held.iter().all(over) {
+            return Ok(Some(End::Budget));
+        }
+        Ok(Some(End::NeedsPerson(self.why(requests, held))))
+    }
+
+    fn why(&self, requests: &[RequestId], held: &[SlotId]) -> String {
+        let team = self.story.team();
+        if let Some(request) = requests.first().and_then(|id| team.request(*id)) {
+            let question = Question::of(team, request.0);
+            let more = match requests.len() {
+                1 => String::new(),
+                several => format!(" (and {} more)", several - 1),
+            };
+            return format!("{} asks: {}{more}", question.from, question.what);
+        }
+        if let Some(hold) = team.holds().next() {
+            return format!("the team is held: {}", crate::view::word(&hold));
+        }
+        let names: Vec<String> =
+            held.iter().map(|slot| crate::view::name_of(team, *slot)).collect();
+        format!("{} cannot go on alone", names.join(", "))
+    }
+
+    /// Puts open requests to whoever decides. With `all` also those that others should answer.
+    async fn put_questions(&mut self, all: bool) -> Result<Option<End>, Failure> {
+        let team = self.story.team();
+        let gone = |(id, _): &(RequestId, RequestKind)| {
+            !matches!(team.request(*id), Some((_, RequestState::Open | RequestState::Orphaned)))
+        };
+        if self.asked.as_ref().is_some_and(gone) {
+            self.asked = None;
+            self.watcher.answered(team, "That is decided already.")?;
+        }
+        let open: Vec<_> = team
+            .requests()
+            .filter(|(request, state)| {
+                !matches!(state, RequestState::Decided { .. })
+                    && !self.dealt_with.contains(&request.id)
+                    && (all || answer::is_for_person(request))
+            })
+            .map(|(request, _)| request.clone())
+            .collect();
+        for request in open {
+            let question = Question::of(self.story.team(), &request);
+            match &mut self.decider {
+                Decider::Person(typed) => {
+                    if self.asked.is_none() {
+                        if typed.live {
+                            typed.forget();
+                        }
+                        self.watcher.ask(self.story.team(), &question)?;
+                        self.asked = Some((request.id, request.kind));
+                    }
+                    return Ok(None);
+                }
+                Decider::Auto(answer) => {
+                    let decision = answer(&request.kind);
+                    self.dealt_with.insert(request.id);
+                    self.decide(request.id, decision).await?;
+                }
+                Decider::Nobody => {
+                    self.dealt_with.insert(request.id);
+                    self.watcher.ask(self.story.team(), &question)?;
+                    self.watcher.answered(self.story.team(), "")?;
+                }
+                Decider::Fail => {
+                    let why = format!("{} asks: {}", question.from, question.what);
+                    return Ok(Some(End::NeedsPerson(why)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Hands a decision over. That somebody was faster is no failure.
+    async fn decide(&mut self, request: RequestId, decision: Decision) -> Result<(), Failure> {
+        let command = Command::Decide { request, decision };
+        match self.handle.submit(Caller::User, None, command).await {
+            Ok(_) => Ok(()),
+            Err(SubmitError::Rejected(why)) => {
+                self.watcher.note(self.story.team(), &format!("{request}: {why}"))
+            }
+            Err(error) => Err(lost(error)),
+        }
+    }
+
+    /// A person typed a line, or has gone.
+    async fn answer(&mut self, typed: Option<String>) -> Result<Option<End>, Failure> {
+        let Some(line) = typed else {
+            self.decider = Decider::Nobody;
+            self.asked = None;
+            self.watcher.answered(self.story.team(), "")?;
+            return self.consider().await;
+        };
+        let Some((request, kind)) = self.asked.take() else {
+            return Ok(None);
+        };
+        match answer::parse(&kind, &line) {
+            Some(decision) => {
+                self.dealt_with.insert(request);
+                self.watcher.answered(self.story.team(), "")?;
+                self.decide(request, decision).await?;
+            }
+            // Not an answer: the question is put again.
+            None => self.watcher.answered(self.story.team(), "")?,
+        }
+        self.consider().await
+    }
+
+    async fn obey(&mut self, wish: Wish) -> Result<Option<End>, Failure> {
+        match wish {
+            Wish::InterruptLead => {
+                let interrupt = Command::Interrupt { slot: SlotId::LEAD };
+                let busy = self
+                    .handle
+                    .query(|team| team.lead().is_some_and(|lead| lead.turn().is_some()))
+                    .await
+                    .map_err(lost)?;
+                let text = if busy {
+                    "The lead's turn is interrupted; teammates go on. Ctrl+C again asks all to stop."
+                } else {
+                    "The lead is not in a turn; teammates go on. Ctrl+C again asks all to stop."
+                };
+                match self.handle.submit(Caller::User, None, interrupt).await {
+                    Ok(_) | Err(SubmitError::Rejected(_)) => {}
+                    Err(error) => return Err(lost(error)),
+                }
+                self.watcher.note(self.story.team(), text)?;
+                Ok(None)
+            }
+            Wish::StopTeam(signalled) => {
+                let text = "All are asked to stop; the team's state is kept. Once more ends everything at once.";
+                self.watcher.note(self.story.team(), text)?;
+                self.stop(End::Stopped(signalled)).await?;
+                self.consider().await
+            }
+            Wish::Kill(signalled) => Ok(Some(End::Killed(signalled))),
+        }
+    }
+
+    async fn stop(&mut self, end: End) -> Result<(), Failure> {
+        self.stopping = Some(end);
+        self.asked = None;
+        match self.handle.submit(Caller::User, None, Command::StopTeam).await {
+            Ok(_) | Err(SubmitError::Rejected(_)) => Ok(()),
+            Err(error) => Err(lost(error)),
+        }
+    }
+}
+
+fn every(span: Duration) -> Interval {
+    let mut interval = tokio::time::interval(span);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next line of a person who was asked something.
+async fn next_line(decider: &mut Decider, asked: bool) -> Option<String> {
+    match decider {
+        Decider::Person(typed) if asked => typed.next().await,
+        Decider::Person(_) | Decider::Auto(_) | Decider::Nobody | Decider::Fail => {
+            std::future::pending().await
+        }
+    }
+}
+
+fn lost(error: SubmitError) -> Failure {
+    Failure::new(aion_api::Exit::Failure, "team.unavailable", error.to_string())
+}
+
+fn closed() -> Failure {
+    Failure::new(aion_api::Exit::Failure, "team.closed", "the team's session has ended")
+}
