@@ -12,7 +12,7 @@ mod tools;
 mod turn;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aion_core::budget::Usage;
@@ -61,17 +61,67 @@ pub struct Controls {
     pub answers: Answers,
     /// Ends the turn, which reports [`TurnOutcome::Interrupted`].
     pub interrupt: CancellationToken,
-    inbox: Mutex<Vec<String>>,
+    inbox: Mutex<Inbox>,
+}
+
+/// Text on its way into a turn.
+#[derive(Debug)]
+enum Inbox {
+    Open(Vec<String>),
+    /// The turn reads nothing more.
+    Closed,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::Open(Vec::new())
+    }
 }
 
 impl Controls {
-    /// Hands over text that the agent reads before its next model step.
-    pub fn deliver(&self, text: String) {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    /// Hands over text that the agent reads before its next model step. False means that the turn
+    /// reads nothing more: the text was not taken.
+    #[must_use]
+    pub fn deliver(&self, text: String) -> bool {
+        match &mut *self.inbox() {
+            Inbox::Open(texts) => {
+                texts.push(text);
+                true
+            }
+            Inbox::Closed => false,
+        }
     }
 
     fn take_delivered(&self) -> Vec<String> {
-        std::mem::take(&mut *self.inbox.lock().unwrap_or_else(PoisonError::into_inner))
+        match &mut *self.inbox() {
+            Inbox::Open(texts) => std::mem::take(texts),
+            Inbox::Closed => Vec::new(),
+        }
+    }
+
+    /// Takes what was delivered; if that is nothing, nothing more is.
+    fn take_last(&self) -> Vec<String> {
+        let mut inbox = self.inbox();
+        match &mut *inbox {
+            Inbox::Open(texts) if !texts.is_empty() => std::mem::take(texts),
+            Inbox::Open(_) | Inbox::Closed => {
+                *inbox = Inbox::Closed;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Lets nothing more in, and takes what is there.
+    fn close(&self) -> Vec<String> {
+        match std::mem::replace(&mut *self.inbox(), Inbox::Closed) {
+            Inbox::Open(texts) => texts,
+            Inbox::Closed => Vec::new(),
+        }
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        // Every change of it is one assignment or one push.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

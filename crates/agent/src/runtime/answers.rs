@@ -41,3 +41,29 @@ impl Answers {
         self.decided.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn decline(reason: &str) -> Decision {
+        Decision::Decline { reason: Some(reason.to_owned()) }
+    }
+
+    #[tokio::test]
+    async fn a_decision_may_come_before_or_after_its_question() {
+        let answers = Answers::default();
+        answers.put(RequestId(1), decline("first"));
+        answers.put(RequestId(1), decline("second"));
+        assert_eq!(answers.wait(RequestId(1)).await, decline("first"));
+
+        let mut waits = Box::pin(answers.wait(RequestId(2)));
+        assert_eq!(waits.as_mut().now_or_never(), None);
+        answers.put(RequestId(3), decline("another's"));
+        assert_eq!(waits.as_mut().now_or_never(), None);
+        answers.put(RequestId(2), decline("mine"));
+        assert_eq!(waits.await, decline("mine"));
+    }
+}

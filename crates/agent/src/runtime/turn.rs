@@ -94,11 +94,14 @@ impl<'a> Turn<'a> {
             Err(Halt::Fault(error)) => TurnOutcome::AgentFault { error },
             Err(Halt::Provider(error)) => self.provider_outcome(error),
         };
+        if let Err(end) = self.keep_unread(&outcome).await {
+            return end;
+        }
         TurnEnd::Ended { outcome, usage: self.unsettled }
     }
 
     async fn drive(&mut self) -> Result<(), Halt> {
-        self.items = self.unless_interrupted(self.runtime.host.history()).await??;
+        self.items = self.runtime.host.history().await?;
         match self.position() {
             Position::Opening => {
                 let opening = std::mem::take(&mut self.input.opening);
@@ -144,7 +147,7 @@ impl<'a> Turn<'a> {
 
     /// Has the model answer, and the answer recorded.
     async fn ask_model(&mut self) -> Result<StopReason, Halt> {
-        let request = self.request();
+        let mut request = self.request();
         self.reserve(&request).await?;
         let used = self.used_ids();
         let mut attempt = 0;
@@ -156,6 +159,7 @@ impl<'a> Turn<'a> {
                 Ok(Ok(())) => break answer,
                 Ok(Err(ProviderError::Broken(_))) if attempt < self.runtime.config.retries => {
                     attempt += 1;
+                    request = self.request();
                 }
                 Ok(Err(error)) => return Err(Halt::Provider(error)),
                 Err(halt) => {
@@ -199,8 +203,11 @@ impl<'a> Turn<'a> {
             given.push(CUT.to_owned());
         }
         given.extend(self.controls.take_delivered());
-        let mail = self.runtime.host.take_mail(self.input.turn, next);
-        given.extend(self.unless_interrupted(mail).await??);
+        // Not given up half-way: what counts as delivered has to be in the transcript.
+        given.extend(self.runtime.host.take_mail(self.input.turn, next).await?);
+        if given.is_empty() && flow == Flow::NoCalls {
+            given = self.controls.take_last();
+        }
         if given.is_empty() && flow == Flow::NoCalls {
             return Ok(false);
         }
@@ -210,6 +217,21 @@ impl<'a> Turn<'a> {
             self.record(next, vec![Content::Given { text }]).await?;
         }
         Ok(true)
+    }
+
+    /// Text that was handed over and not read is part of the conversation where the turn's mail
+    /// counts as read.
+    async fn keep_unread(&mut self, outcome: &TurnOutcome) -> Result<(), TurnEnd> {
+        let unread = self.controls.close();
+        if unread.is_empty() || !outcome.acknowledges() {
+            return Ok(());
+        }
+        let content = vec![Content::Given { text: unread.join("\n\n") }];
+        match self.record(self.step + 1, content).await {
+            Ok(()) => Ok(()),
+            Err(Halt::Host(HostError::TurnOver)) => Err(TurnEnd::Over),
+            Err(_) => Err(TurnEnd::Ended { outcome: TurnOutcome::Lost, usage: self.unsettled }),
+        }
     }
 
     fn request(&self) -> ModelRequest {

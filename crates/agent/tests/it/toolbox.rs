@@ -1,6 +1,7 @@
 //! The coding tools on real files and real processes.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -293,4 +294,28 @@ fn every_schema_is_strict_and_every_tool_is_known() {
         }
     }
     assert!(!Toolbox::has("SendMessage"));
+}
+
+#[tokio::test]
+async fn a_command_that_nobody_waits_for_any_more_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = toolbox(dir.path());
+    let fifo = dir.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let input = json!({ "command": "exec >fifo; echo begun; (setsid sleep 1000 &); sleep 1000" });
+    let prepared = tools.prepare("Bash", &input).unwrap();
+    let running = tokio::spawn(tools.run(prepared));
+    // The stream ends when the last process that has the other end is dead.
+    let stream = tokio::task::spawn_blocking(move || {
+        let mut stream = BufReader::new(fs::File::open(fifo).unwrap());
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        (stream, line)
+    });
+    let (mut stream, line) = stream.await.unwrap();
+    assert_eq!(line, "begun\n");
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    let mut rest = String::new();
+    tokio::task::spawn_blocking(move || stream.read_to_string(&mut rest).unwrap()).await.unwrap();
 }

@@ -397,11 +397,25 @@ async fn delivered_text_is_read_before_the_next_step() {
     let (house, _requests) = House::new(|_| Judgement::Run);
     let runtime = runtime(Arc::new(Immediate::new("Yes.")), &house, dir.path());
     let controls = Controls::default();
-    controls.deliver("and this".to_owned());
+    assert!(controls.deliver("and this".to_owned()));
     let end = runtime.run(input(7, "go"), &controls).await;
     assert_eq!(end, done("Yes."));
+    assert!(!controls.deliver("too late".to_owned()));
     assert_eq!(
         lines(&house.transcript()),
         ["t7.0 given go", "t7.0 said Yes.", "t7.1 given and this", "t7.1 said Yes."]
     );
+}
+
+#[tokio::test]
+async fn what_an_interrupted_turn_was_given_stays_in_the_conversation() {
+    let dir = tempfile::tempdir().unwrap();
+    let (house, _requests) = House::new(|_| Judgement::Run);
+    let runtime = runtime(Arc::new(Immediate::new("Yes.")), &house, dir.path());
+    let controls = Controls::default();
+    controls.interrupt.cancel();
+    assert!(controls.deliver("and this".to_owned()));
+    let end = runtime.run(input(1, "go"), &controls).await;
+    assert_eq!(end, TurnEnd::Ended { outcome: TurnOutcome::Interrupted, usage: None });
+    assert_eq!(lines(&house.transcript()), ["t1.0 given go", "t1.1 given and this"]);
 }

@@ -87,7 +87,8 @@ impl AgentSession for InProcessSession {
     }
 
     fn deliver(&mut self, turn: TurnId, text: String) -> Result<(), BackendError> {
-        self.agent.in_turn(turn, |controls| controls.deliver(text))
+        let taken = self.agent.in_turn(turn, |controls| controls.deliver(text))?;
+        if taken { Ok(()) } else { Err(BackendError::NotInTurn(turn)) }
     }
 
     fn answer(
@@ -142,12 +143,13 @@ impl Agent {
         self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn in_turn(&self, turn: TurnId, act: impl FnOnce(&Controls)) -> Result<(), BackendError> {
+    fn in_turn<T>(
+        &self,
+        turn: TurnId,
+        act: impl FnOnce(&Controls) -> T,
+    ) -> Result<T, BackendError> {
         match &*self.life() {
-            Life::InTurn { turn: running, controls, .. } if *running == turn => {
-                act(controls);
-                Ok(())
-            }
+            Life::InTurn { turn: running, controls, .. } if *running == turn => Ok(act(controls)),
             Life::InTurn { .. } | Life::Idle => Err(BackendError::NotInTurn(turn)),
             Life::Gone => Err(BackendError::Gone),
         }

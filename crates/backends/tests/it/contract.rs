@@ -59,6 +59,11 @@ pub(crate) struct Bench {
 impl Bench {
     /// Starts an agent whose commands are asked for and then refused, and waits until it is ready.
     pub(crate) async fn start(backend: &dyn Backend) -> Self {
+        Self::start_as(backend, "bob").await
+    }
+
+    /// The same under another name.
+    pub(crate) async fn start_as(backend: &dyn Backend, name: &str) -> Self {
         let workspace = tempfile::tempdir().unwrap();
         let (house, requests) = House::new(|_| Judgement::Ask(Err("denied".to_owned())));
         let (sender, signals) = mpsc::channel(16);
@@ -66,7 +71,7 @@ impl Bench {
             team: TeamId::new("team").unwrap(),
             slot: SlotId(2),
             generation: 1,
-            name: AgentName::parse("bob").unwrap(),
+            name: AgentName::parse(name).unwrap(),
             role: Role::Teammate,
             agent_type: "scripted".to_owned(),
             model: None,

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use aion_agent::identity;
 use aion_agent::leash::LeashConfig;
-use aion_agent::provider::Immediate;
+use aion_agent::provider::{
+    Immediate, ModelEvent, ModelRequest, Provider, ProviderError, StopReason,
+};
 use aion_agent::scripted::{Scenario, Scripted};
 use aion_agent::tools::ToolConfig;
 use aion_backends::{Backend, BackendKind, InProcessBackend, InProcessConfig, ProviderSource};
 use aion_core::id::TurnId;
 use aion_core::transcript::Content;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 
 use crate::contract::{Bench, SCENARIO, keeps_the_contract};
 
@@ -51,11 +56,7 @@ async fn handed_over_mail_is_read_before_the_next_step() {
 struct Catalogue;
 
 impl ProviderSource for Catalogue {
-    fn provider(
-        &self,
-        agent_type: &str,
-        model: Option<&str>,
-    ) -> Result<Arc<dyn aion_agent::provider::Provider>, String> {
+    fn provider(&self, agent_type: &str, model: Option<&str>) -> Result<Arc<dyn Provider>, String> {
         match (agent_type, model) {
             ("scripted", None) => Ok(Arc::new(Immediate::new("yes"))),
             _ => Err(format!("there is no agent {agent_type:?}; there is: scripted")),
@@ -81,4 +82,46 @@ async fn an_idle_agent_is_small_and_has_no_task() {
     }
     tokio::task::yield_now().await;
     assert_eq!(tasks(), 0);
+}
+
+/// Answers in many pieces, each after a pause, and looks who it runs for.
+#[derive(Debug)]
+struct Witness;
+
+impl Provider for Witness {
+    fn stream(
+        &self,
+        request: ModelRequest,
+    ) -> BoxStream<'static, Result<ModelEvent, ProviderError>> {
+        let pieces = stream::iter(0..100).then(move |number| {
+            let agent = request.agent.clone();
+            async move {
+                tokio::task::yield_now().await;
+                let seen = identity::current().map(|identity| identity.name);
+                assert_eq!(seen, Some(agent));
+                Ok(if number < 99 {
+                    ModelEvent::Text(".".to_owned())
+                } else {
+                    ModelEvent::Stop(StopReason::EndTurn)
+                })
+            }
+        });
+        pieces.boxed()
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn agents_on_one_thread_never_see_each_others_identity() {
+    let backend = backend(Arc::new(Arc::new(Witness)));
+    let mut benches = Vec::new();
+    for name in ["alice", "bob", "carol"] {
+        benches.push(Bench::start_as(&backend, name).await);
+    }
+    for bench in &mut benches {
+        bench.turn(1, "well?").unwrap();
+    }
+    for bench in &mut benches {
+        assert_eq!(bench.signal().await, format!("t1 done: {}", ".".repeat(99)));
+    }
+    assert_eq!(identity::current(), None);
 }
