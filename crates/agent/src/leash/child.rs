@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 
 use super::MARK;
-use super::ledger::{LeashEntry, LeashLedger};
+use super::ledger::{LeashEntry, LeashLedger, reap};
 use super::processes::{Process, boot_id};
 
 /// How child processes are kept.
@@ -100,6 +100,15 @@ impl Leashed {
     /// Kills everything on the leash; [`Leashed::wait`] then ends soon.
     pub fn kill(&mut self) {
         self.pipe = None;
+    }
+
+    /// Kills everything on the leash without its helper, which somebody may have killed.
+    pub async fn reap(&mut self) {
+        self.pipe = None;
+        if let Some(entry) = self.entry.clone() {
+            // That it panicked would be a mistake of this file, and there is nothing else to do.
+            let _ = tokio::task::spawn_blocking(move || reap(&[entry])).await;
+        }
     }
 
     /// Waits until everything on the leash is gone. The command's exit code; 128 and more mean a

@@ -113,33 +113,35 @@ pub fn reap(entries: &[LeashEntry]) -> usize {
     let mut quiet = 0;
     while quiet < 2 && !entries.is_empty() && Instant::now() < deadline {
         let left = left(&entries);
-        if left.is_empty() {
-            quiet += 1;
-            continue;
-        }
-        quiet = 0;
+        quiet = if left.is_empty() { quiet + 1 } else { 0 };
         killed.extend(left.iter().map(|p| (p.pid, p.start)));
         left.iter().for_each(Process::kill);
+        // A process in the middle of starting a program shows no environment for a moment.
         thread::sleep(PAUSE);
     }
     killed.len()
 }
 
-/// The living processes of leashes. The helper comes last in each: while it lives, what it leads
-/// stays its descendants.
+/// The living processes of leashes. The helpers come last: while one lives, what it leads stays its
+/// descendants.
 fn left(entries: &[&LeashEntry]) -> Vec<Process> {
     let all = Process::all();
-    let mut left: Vec<Process> = Vec::new();
+    let marks: BTreeSet<&str> = entries.iter().map(|entry| entry.mark.as_str()).collect();
+    let is_marked = |p: &&Process| p.variable(MARK).is_some_and(|mark| marks.contains(&*mark));
+    let mut left: Vec<Process> =
+        all.iter().filter(|p| !p.zombie).filter(is_marked).copied().collect();
+    let mut helpers = Vec::new();
     for entry in entries {
-        let helper = all.iter().find(|p| p.pid == entry.group && p.start == entry.start);
-        if helper.is_some() {
-            left.extend(below(&all, entry.group));
-        }
-        let mark = format!("{MARK}={}", entry.mark);
-        left.extend(all.iter().filter(|p| !p.zombie && p.pid != entry.group && p.carries(&mark)));
-        left.extend(helper.filter(|p| !p.zombie));
+        let Some(helper) = all.iter().find(|p| p.pid == entry.group && p.start == entry.start)
+        else {
+            continue;
+        };
+        left.extend(below(&all, entry.group));
+        helpers.extend((!helper.zombie).then_some(*helper));
     }
-    let mut seen = BTreeSet::new();
-    left.retain(|p| seen.insert(p.pid));
+    left.retain(|p| !helpers.contains(p));
+    left.sort_unstable_by_key(|p| p.pid);
+    left.dedup();
+    left.extend(helpers);
     left
 }

@@ -33,10 +33,13 @@ impl Process {
             .collect()
     }
 
-    /// Whether the process was started with this variable in its environment.
-    pub(super) fn carries(&self, variable: &str) -> bool {
-        fs::read(format!("/proc/{}/environ", self.pid))
-            .is_ok_and(|environ| environ.split(|b| *b == 0).any(|v| v == variable.as_bytes()))
+    /// The value of a variable in the environment that the process was started with.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        let environ = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
+        environ.split(|byte| *byte == 0).find_map(|entry| {
+            let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            String::from_utf8(value.to_vec()).ok()
+        })
     }
 
     /// Stops and then kills it. That it is gone already is as good.

@@ -19,6 +19,8 @@ use crate::leash::{self, LeashedCommand};
 
 const DEFAULT_SECONDS: u64 = 120;
 const MAX_SECONDS: u64 = 600;
+/// How long a killed command's helper may take to end everything.
+const PATIENCE: Duration = Duration::from_secs(15);
 const OUTPUT_BYTES: usize = 30_000;
 const SHOWN_COMMAND_BYTES: usize = 200;
 
@@ -109,23 +111,26 @@ impl Bash {
             environment: config.environment.clone(),
         };
         let mut child = leash::spawn(&config.leash, command).await?;
-        let deadline = Instant::now() + self.limit;
+        let mut deadline = Instant::now() + self.limit;
         let mut output = HeadAndTail::new(OUTPUT_BYTES);
         let mut chunk = vec![0; 8 * 1024];
         let mut in_time = true;
         loop {
-            let read = tokio::select! {
-                read = child.output().read(&mut chunk) => read?,
-                () = tokio::time::sleep_until(deadline), if in_time => {
+            tokio::select! {
+                read = child.output().read(&mut chunk) => match read? {
+                    0 => break,
+                    read => output.push(&chunk[..read]),
+                },
+                () = tokio::time::sleep_until(deadline) => {
+                    if !in_time {
+                        child.reap().await;
+                        break;
+                    }
                     in_time = false;
+                    deadline = Instant::now() + PATIENCE;
                     child.kill();
-                    continue;
                 }
-            };
-            if read == 0 {
-                break;
             }
-            output.push(&chunk[..read]);
         }
         let code = child.wait().await?;
         Ok((output, in_time.then_some(code)))

@@ -175,3 +175,19 @@ fn what_a_killed_helper_leaves_is_reaped() {
     stream.read_to_end(&mut rest).unwrap();
     assert_eq!(ledger.entries().unwrap(), []);
 }
+
+#[tokio::test]
+async fn a_leash_without_its_helper_can_still_be_reaped() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = DirectoryLedger::open(dir.path().join("ledger")).unwrap();
+    let held: Arc<dyn LeashLedger> = Arc::new(ledger.clone());
+    let mut child = spawn(&leash(Some(held)), command(RUNAWAYS, dir.path())).await.unwrap();
+    wait_for_runaways(&mut child).await;
+    let helper = ledger.entries().unwrap().remove(0).group;
+    let status = Command::new("kill").args(["-9", &helper.to_string()]).status().unwrap();
+    assert!(status.success());
+    child.reap().await;
+    wait_for_silence(&mut child).await;
+    assert_eq!(child.wait().await.unwrap(), 137);
+    assert_eq!(ledger.entries().unwrap(), []);
+}
