@@ -17,7 +17,7 @@ use crate::sqlite::writer::snapshot_checksum;
 use crate::upcast;
 
 /// Rows that are fetched in one read transaction.
-const PAGE: usize = 4_096;
+const PAGE: usize = 1_024;
 
 /// Every so many events of a team one can be looked up by its place.
 const INDEXED: u64 = 64;

@@ -125,6 +125,9 @@ impl SqliteStore {
             witness.database_bytes(fs::metadata(&paths.database).map_err(fail)?.len());
             witness.sync().map_err(fail)?;
             sync_dir(dir).map_err(fail)?;
+            if let Some(parent) = dir.canonicalize().map_err(fail)?.parent() {
+                sync_dir(parent).map_err(fail)?;
+            }
         }
         let blobs = Blobs::new(&paths.blobs);
         sweep(&connection, &blobs)?;
@@ -190,10 +193,14 @@ impl SqliteStore {
         self.readers.run(read::dump).await
     }
 
+    fn writing(&self) -> Result<&Writing, StoreError> {
+        self.writing
+            .as_ref()
+            .ok_or_else(|| StoreError::Unavailable("it is open for reading only".to_owned()))
+    }
+
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
-        let Some(writing) = &self.writing else {
-            return Err(StoreError::Unavailable("it is open for reading only".to_owned()));
-        };
+        let writing = self.writing()?;
         let gone = || StoreError::Unavailable("the store is closed".to_owned());
         let (reply, answer) = oneshot::channel();
         writing.jobs.as_ref().ok_or_else(gone)?.send(job(reply)).map_err(|_| gone())?;
@@ -320,6 +327,7 @@ impl EventStore for SqliteStore {
         items: Vec<Item>,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
+            self.writing()?;
             let (items, bytes) = encode_items(&items)?;
             let items = self.keep_blobs(team, items).await?;
             let (team, conversation) = (team.clone(), conversation.clone());

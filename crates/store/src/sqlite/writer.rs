@@ -120,12 +120,16 @@ impl Writer {
                     self.sort_in(job);
                 }
                 let batch = self.next_batch();
+                let other = self.others.pop_front();
+                if batch.is_empty() && other.is_none() {
+                    break;
+                }
                 if !batch.is_empty() {
                     self.commit(batch);
-                } else if let Some(job) = self.others.pop_front() {
+                }
+                // One after each commit: it neither overtakes the appends nor waits for their end.
+                if let Some(job) = other {
                     self.alone(job);
-                } else {
-                    break;
                 }
             }
         }

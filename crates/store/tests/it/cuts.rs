@@ -21,6 +21,11 @@ async fn a_cut_at_any_point_loses_nothing_silently() {
     let (early, late) = (origin.path().join("early"), origin.path().join("late"));
     let acknowledged = make_images(origin.path(), &early, &late).await;
 
+    let reader = SqliteStore::open_read_only(&early).unwrap();
+    for (a, events) in &acknowledged.0 {
+        assert_eq!(reader.read(a, Seq(0), usize::MAX).await.unwrap(), *events);
+    }
+    drop(reader);
     let database = size(&late.join("store.db"));
     let total = database + size(&late.join("store.db-wal"));
     assert!(database > 100_000 && total - database > 100_000, "{database} of {total}");

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, mpsc};
 
 use aion_core::id::{Seq, TeamId};
-use aion_store::{CommitFault, EventStore, SqliteOptions, SqliteStore, StoreError};
+use aion_store::{EventStore, SqliteOptions, SqliteStore, StoreError};
 use futures::future::join_all;
 
 use crate::events::{append, created, sent, spawned, team};
+use crate::gate::Gate;
 
 async fn begin(store: &SqliteStore, name: &str) -> (TeamId, u64) {
     let a = team(name);
@@ -57,37 +57,20 @@ async fn a_full_database_recovers_when_there_is_room() {
 #[tokio::test]
 async fn an_append_that_does_not_fit_fails_alone_in_its_batch() {
     let dir = tempfile::tempdir().unwrap();
-    // The first commit that is told to waits, so that everything else is in one batch behind it.
-    let (arrived, at_commit) = mpsc::channel();
-    let (go_on, released) = mpsc::channel::<()>();
-    let (gate, armed) = (Mutex::new(Some((arrived, released))), Mutex::new(false));
-    let (arm, armed_there) = mpsc::channel::<()>();
-    let armed_there = Mutex::new(armed_there);
-    let options = SqliteOptions::default().with_max_pages(120).with_commit_faults(move |_| {
-        let mut armed = armed.lock().unwrap();
-        *armed |= armed_there.lock().unwrap().try_recv().is_ok();
-        if *armed && let Some((arrived, released)) = gate.lock().unwrap().take() {
-            arrived.send(()).unwrap();
-            released.recv().unwrap();
-        }
-        CommitFault::None
-    });
+    let (gate, options) = Gate::new(SqliteOptions::default().with_max_pages(120));
     let store = SqliteStore::open(dir.path(), &options).unwrap();
     let mut teams = Vec::new();
     for n in 0..6 {
         teams.push(begin(&store, &format!("t-{n}")).await);
     }
-    arm.send(()).unwrap();
+    let (first, epoch) = begin(&store, "first").await;
     let appends = teams.iter().enumerate().map(|(n, (a, epoch))| {
         let text = if n == 3 { "x".repeat(900_000) } else { "small".to_owned() };
         store.append(append(a, *epoch, 2, vec![sent(2, &text)]))
     });
-    let release = async {
-        // All appends were asked for when this is first polled.
-        at_commit.recv().unwrap();
-        go_on.send(()).unwrap();
-    };
-    let (results, ()) = futures::join!(join_all(appends), release);
+    let first = store.append(append(&first, epoch, 2, vec![sent(2, "first")]));
+    let (first, results) = gate.run(first, join_all(appends)).await;
+    first.unwrap();
     for (n, (result, (a, _))) in results.into_iter().zip(&teams).enumerate() {
         let kept = store.read(a, Seq(0), 9).await.unwrap().len();
         if n == 3 {

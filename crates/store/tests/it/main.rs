@@ -6,9 +6,11 @@ mod cuts;
 mod events;
 mod files;
 mod full_disk;
+mod gate;
 mod golden;
 #[cfg(feature = "failpoints")]
 mod kills;
 mod models;
+mod queue;
 mod samples;
 mod stores;
