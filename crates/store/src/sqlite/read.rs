@@ -7,13 +7,12 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::chain::Link;
 use crate::error::StoreError;
-use crate::event_store::{Snapshot, TeamRow, Totals};
+use crate::event_store::{TeamRow, Totals};
 use crate::sqlite::batch::item_id;
 use crate::sqlite::blobs::Blobs;
 use crate::sqlite::connection::failed;
 use crate::sqlite::heads::{COUNT_COLUMNS, counts};
 use crate::sqlite::rows::{signed, unsigned};
-use crate::sqlite::writer::snapshot_checksum;
 use crate::upcast;
 
 /// Rows that are fetched in one read transaction.
@@ -32,9 +31,9 @@ pub struct Verified {
 }
 
 /// The end of a log as readers see it.
-struct End {
-    key: i64,
-    seq: u64,
+pub(crate) struct End {
+    pub(crate) key: i64,
+    pub(crate) seq: u64,
     link: Link,
     last_event: i64,
 }
@@ -43,7 +42,7 @@ fn sql(error: &rusqlite::Error) -> StoreError {
     failed("read the store", error)
 }
 
-fn end(connection: &Connection, team: &TeamId) -> Result<End, StoreError> {
+pub(crate) fn end(connection: &Connection, team: &TeamId) -> Result<End, StoreError> {
     connection
         .prepare_cached("SELECT key, seq, head, last_event FROM teams WHERE team = ?1")
         .and_then(|mut found| {
@@ -198,54 +197,6 @@ impl Walk<'_> {
             }
             Ok(_) | Err(StoreError::NoTeam(_)) => StoreError::NoTeam(self.team.clone()),
             Err(error) => error,
-        }
-    }
-}
-
-/// The newest undamaged snapshot at or before `at`.
-pub(crate) fn snapshot(
-    connection: &Connection,
-    team: &TeamId,
-    at: Seq,
-) -> Result<Option<Snapshot>, StoreError> {
-    let end = match end(connection, team) {
-        Ok(end) => end,
-        Err(StoreError::NoTeam(_)) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut at = at.0.min(end.seq);
-    loop {
-        let found = connection
-            .prepare_cached(
-                "SELECT seq, state_version, checksum, bytes FROM snapshots
-                 WHERE team = ?1 AND seq <= ?2 ORDER BY bucket DESC LIMIT 1",
-            )
-            .and_then(|mut query| {
-                query
-                    .query_row((end.key, signed(at)), |row| {
-                        let snapshot = Snapshot {
-                            seq: Seq(unsigned(row.get(0)?)),
-                            state_version: row.get(1)?,
-                            bytes: row.get(3)?,
-                        };
-                        Ok((snapshot, Link(row.get(2)?)))
-                    })
-                    .optional()
-            });
-        match found {
-            Ok(Some((snapshot, checksum))) if snapshot_checksum(&snapshot) == checksum => {
-                return Ok(Some(snapshot));
-            }
-            Ok(Some((snapshot, _))) if snapshot.seq.0 > 0 => {
-                tracing::warn!(%team, seq = %snapshot.seq, "a damaged snapshot is ignored");
-                at = snapshot.seq.0 - 1;
-            }
-            Ok(_) => return Ok(None),
-            Err(error) => {
-                // A cache that cannot be read is no reason not to read the log.
-                tracing::warn!(%team, %error, "snapshots cannot be read and are ignored");
-                return Ok(None);
-            }
         }
     }
 }

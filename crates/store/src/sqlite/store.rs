@@ -28,9 +28,9 @@ use crate::sqlite::heads::Heads;
 use crate::sqlite::lock::DirectoryLock;
 use crate::sqlite::read::{self, ReadModelDump, Verified};
 use crate::sqlite::readers::Readers;
-use crate::sqlite::schema;
 use crate::sqlite::witness::{Testimony, Witness};
 use crate::sqlite::writer::{FaultPlan, Job, Reply, Writer, limit_pages, progress};
+use crate::sqlite::{schema, snapshots};
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -222,7 +222,7 @@ impl SqliteStore {
         let team = team.clone();
         self.readers
             .run(move |connection| {
-                let snapshot = read::snapshot(connection, &team, seq)?;
+                let snapshot = snapshots::newest(connection, &team, seq)?;
                 let after = snapshot.as_ref().map_or(Seq(0), |snapshot| snapshot.seq);
                 let events = read::events(connection, &team, after, Some(seq), usize::MAX)?;
                 Ok(Loaded { epoch, snapshot, events, last_append_wall_ms: wall_ms })
@@ -316,7 +316,7 @@ impl EventStore for SqliteStore {
         at: Seq,
     ) -> BoxFuture<'a, Result<Option<Snapshot>, StoreError>> {
         let team = team.clone();
-        self.readers.run(move |connection| read::snapshot(connection, &team, at)).boxed()
+        self.readers.run(move |connection| snapshots::newest(connection, &team, at)).boxed()
     }
 
     fn append_items<'a>(

@@ -6,21 +6,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use aion_core::id::{Seq, TeamId};
-use rusqlite::{Connection, OptionalExtension};
+use aion_core::id::TeamId;
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::chain::Link;
 use crate::encode::APPEND_LIMIT;
 use crate::error::StoreError;
 use crate::event_store::Snapshot;
 use crate::failpoint;
-use crate::memory::SNAPSHOT_SPACING;
-use crate::sqlite::batch::{self, CommitFault, Done, Entry, Failure, Ledger, item_id, write_meta};
+use crate::sqlite::batch::{self, CommitFault, Done, Entry, Failure, Ledger};
 use crate::sqlite::blobs::Blobs;
 use crate::sqlite::connection::{Paths, failed, is_damage, read_write};
+use crate::sqlite::erase::erase;
 use crate::sqlite::rebuild::rebuild;
-use crate::sqlite::rows::{MODELS, signed, unsigned};
+use crate::sqlite::rows::unsigned;
+use crate::sqlite::snapshots;
 use crate::sqlite::witness::Witness;
 
 /// Where an answer goes.
@@ -219,7 +219,7 @@ impl Writer {
             Job::Group(entry, reply) => self.commit(vec![(entry, reply)]),
             Job::Snapshot(team, snapshot, reply) => {
                 let kept = self.transaction("keep a snapshot", |connection, ledger| {
-                    keep_snapshot(connection, ledger, &team, &snapshot)
+                    snapshots::keep(connection, ledger, &team, &snapshot)
                 });
                 if kept.is_ok() {
                     failpoint::hit("store.after_snapshot");
@@ -373,112 +373,4 @@ fn take(
         *bytes += entry.bytes();
         batch.extend(queue.pop_front());
     }
-}
-
-fn keep_snapshot(
-    connection: &Connection,
-    ledger: &mut Ledger,
-    team: &TeamId,
-    snapshot: &Snapshot,
-) -> rusqlite::Result<Result<(), StoreError>> {
-    let Some(head) = ledger.heads.get(connection, team)? else {
-        return Ok(Err(StoreError::NoTeam(team.clone())));
-    };
-    if snapshot.seq.0 > head.seq {
-        return Ok(Err(StoreError::Conflict {
-            team: team.clone(),
-            expected: snapshot.seq,
-            actual: Seq(head.seq),
-        }));
-    }
-    failpoint::hit("store.before_snapshot");
-    connection
-        .prepare_cached(
-            "INSERT INTO snapshots (team, bucket, seq, state_version, checksum, bytes)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT (team, bucket) DO UPDATE SET
-                seq = excluded.seq, state_version = excluded.state_version,
-                checksum = excluded.checksum, bytes = excluded.bytes
-             WHERE excluded.seq >= seq",
-        )?
-        .execute((
-            head.key,
-            signed(snapshot.seq.0 / SNAPSHOT_SPACING),
-            signed(snapshot.seq.0),
-            snapshot.state_version,
-            &snapshot_checksum(snapshot).0[..],
-            &snapshot.bytes[..],
-        ))?;
-    Ok(Ok(()))
-}
-
-/// Covers all that a snapshot says.
-pub(crate) fn snapshot_checksum(snapshot: &Snapshot) -> Link {
-    let mut tag = [0; 32];
-    tag[..8].copy_from_slice(&snapshot.seq.0.to_le_bytes());
-    tag[8..12].copy_from_slice(&snapshot.state_version.to_le_bytes());
-    Link(tag).next(&snapshot.bytes)
-}
-
-fn erase(
-    connection: &Connection,
-    ledger: &mut Ledger,
-    team: &TeamId,
-) -> rusqlite::Result<Result<(), StoreError>> {
-    let found: Option<i64> = connection
-        .query_row("SELECT key FROM teams WHERE team = ?1", [team.as_str()], |row| row.get(0))
-        .optional()?;
-    let Some(key) = found else {
-        return Ok(Err(StoreError::NoTeam(team.clone())));
-    };
-    let conversations: Vec<i64> = connection
-        .prepare("SELECT key FROM conversations WHERE team = ?1")?
-        .query_map([key], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    for conversation in conversations {
-        connection.execute(
-            "DELETE FROM items WHERE id >= ?1 AND id < ?2",
-            (item_id(conversation, 0), item_id(conversation + 1, 0)),
-        )?;
-    }
-    erase_events(connection, key)?;
-    for table in MODELS.iter().filter(|table| **table != "messages") {
-        connection.execute(&format!("DELETE FROM {table} WHERE team = ?1"), [key])?;
-    }
-    for table in ["conversations", "snapshots"] {
-        connection.execute(&format!("DELETE FROM {table} WHERE team = ?1"), [key])?;
-    }
-    connection.execute("DELETE FROM teams WHERE key = ?1", [key])?;
-    ledger.commits += 1;
-    write_meta(connection, ledger.epoch, ledger.commits)?;
-    Ok(Ok(()))
-}
-
-/// Follows the team's chain. Where that is broken it looks at every row instead.
-fn erase_events(connection: &Connection, key: i64) -> rusqlite::Result<()> {
-    let seq: i64 =
-        connection.query_row("SELECT seq FROM teams WHERE key = ?1", [key], |row| row.get(0))?;
-    let chain = "WITH RECURSIVE chain (id) AS (
-            SELECT last_event FROM teams WHERE key = ?1
-            UNION
-            SELECT e.previous FROM chain c JOIN events e ON e.id = c.id WHERE e.previous > 0
-        )";
-    connection.execute(
-        &format!(
-            "{chain} DELETE FROM messages WHERE id IN (
-                SELECT m.id FROM chain c JOIN messages m
-                ON m.id >= c.id << 10 AND m.id < (c.id + 1) << 10
-            ) AND team = ?1"
-        ),
-        [key],
-    )?;
-    let erased = connection.execute(
-        &format!("{chain} DELETE FROM events WHERE id IN (SELECT id FROM chain) AND team = ?1"),
-        [key],
-    )?;
-    if signed(erased as u64) != seq {
-        connection.execute("DELETE FROM messages WHERE team = ?1", [key])?;
-        connection.execute("DELETE FROM events WHERE team = ?1", [key])?;
-    }
-    Ok(())
 }
