@@ -18,7 +18,7 @@ use crate::{AgentSession, BackendError, Signal};
 #[derive(Debug)]
 struct Agent {
     runtime: AgentRuntime,
-    signals: mpsc::Sender<Signal>,
+    signals: mpsc::Sender<Box<Signal>>,
     life: Mutex<Life>,
 }
 
@@ -50,7 +50,7 @@ impl InProcessSession {
     pub(super) fn new(
         identity: Identity,
         runtime: AgentRuntime,
-        signals: mpsc::Sender<Signal>,
+        signals: mpsc::Sender<Box<Signal>>,
     ) -> Self {
         let life = Mutex::new(Life::Idle);
         Self { identity, agent: Arc::new(Agent { runtime, signals, life }) }
@@ -157,15 +157,17 @@ impl Agent {
 
     /// Reports without waiting; where there is no room a task waits.
     fn report_later(self: &Arc<Self>, identity: &Identity, signal: Signal) {
-        if let Err(mpsc::error::TrySendError::Full(signal)) = self.signals.try_send(signal) {
+        if let Err(mpsc::error::TrySendError::Full(signal)) =
+            self.signals.try_send(Box::new(signal))
+        {
             let agent = Arc::clone(self);
-            spawn_as(identity.clone(), async move { agent.report(signal).await });
+            spawn_as(identity.clone(), async move { agent.report(*signal).await });
         }
     }
 
     /// Reports. That nobody listens any more is not the agent's concern.
     async fn report(&self, signal: Signal) {
-        let _ = self.signals.send(signal).await;
+        let _ = self.signals.send(Box::new(signal)).await;
     }
 
     /// The turn is over; says why the agent ends with it, if it does.
