@@ -57,6 +57,12 @@
 //! that may fire the first in the file does. If it calls no tool, the next one fires in the same
 //! answer, until one calls tools or none is left, so that nothing stays behind when the turn ends.
 //!
+//! Mail comes in fences that begin with a line such as
+//! `<teammate-message-4f1c… from="alice" id="m7">`, so a pattern can ask who speaks:
+//! `from="alice"[^>]*>\s*done with (?<what>\w+)`. The team's own notices come in the same way, with
+//! a `kind` (`idle_notification`, `task_assignment`, ...), and at times that nobody can foresee:
+//! give each agent that gets them a rule with `otherwise = true` for them.
+//!
 //! # When none fires
 //!
 //! - The answer is `then` of the rules whose calls have just returned, or nothing at all, if all

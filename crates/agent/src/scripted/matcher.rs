@@ -431,7 +431,8 @@ impl Progress {
         let mut none = true;
         for (place, rule) in rules.iter().enumerate().filter(|(p, r)| self.is_open(r, *p)) {
             none = false;
-            let _ = write!(out, "\n  {}: ", rule.label);
+            let otherwise = if rule.kind == Kind::Otherwise { "otherwise, " } else { "" };
+            let _ = write!(out, "\n  {}: {otherwise}", rule.label);
             let mut waits: Vec<String> = rule
                 .when
                 .iter()

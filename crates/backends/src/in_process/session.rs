@@ -7,12 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aion_agent::identity::{Identity, spawn_as};
 use aion_agent::runtime::{AgentRuntime, Controls, TurnEnd, TurnInput};
 use aion_core::id::{RequestId, TurnId};
+use aion_core::message::shorten;
 use aion_core::request::Decision;
 use futures::FutureExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{AgentSession, BackendError, Signal};
+
+/// The most bytes of what is said of a crash.
+const CAUSE_BYTES: usize = 1024;
 
 /// What a session and its turn's task share.
 #[derive(Debug)]
@@ -203,7 +207,9 @@ async fn run_turn(
             (Some(Signal::TurnEnded { turn, outcome, usage }), None)
         }
         Some(Ok(TurnEnd::Over)) => (None, None),
-        Some(Err(panic)) => (None, Some(format!("panicked: {}", panic_text(&*panic)))),
+        Some(Err(panic)) => {
+            (None, Some(shorten(&format!("panicked: {}", panic_text(&*panic)), CAUSE_BYTES)))
+        }
         None => (None, Some("killed".to_owned())),
     };
     // Idle before the report: whoever hears of the end may start the next turn.
