@@ -90,9 +90,11 @@
 //!
 //! `delay_ms` lets the answer wait, for a watcher's sake.
 
+mod complaint;
 mod matcher;
 mod player;
 mod scenario;
+mod tape;
 mod template;
 
 pub use self::player::Scripted;
