@@ -223,7 +223,8 @@ fn git(site: &Path, args: &[&str]) -> Result<(), Failure> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| {
-            let message = format!("the demo works in a git repository, and git cannot be run: {error}");
+            let message =
+                format!("the demo works in a git repository, and git cannot be run: {error}");
             Failure::new(Exit::Failure, "git.missing", message)
         })?;
     if output.status.success() {
@@ -306,8 +307,7 @@ async fn judge(
     account.expect(totals == counts::count(&exported), || {
         "the store's totals are not those of the export".to_owned()
     });
-    let settled =
-        totals.messages_acknowledged + totals.messages_superseded + totals.messages_dead;
+    let settled = totals.messages_acknowledged + totals.messages_superseded + totals.messages_dead;
     account.expect(totals.messages_accepted == settled, || {
         format!("{} messages were accepted, and {settled} have an end", totals.messages_accepted)
     });

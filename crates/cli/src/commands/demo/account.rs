@@ -105,12 +105,7 @@ impl Account {
         account
     }
 
-    fn count(
-        &mut self,
-        team: &Team,
-        requests: &BTreeMap<RequestId, RequestKind>,
-        event: &Event,
-    ) {
+    fn count(&mut self, team: &Team, requests: &BTreeMap<RequestId, RequestKind>, event: &Event) {
         match event {
             Event::TurnEnded { slot, .. } => self.member(*slot).turns += 1,
             Event::MessageSent { message, .. } => {
@@ -123,10 +118,8 @@ impl Account {
                         }
                     });
                 }
-                if matches!(
-                    message.body,
-                    Body::Protocol(ProtocolMessage::IdleNotification { .. })
-                ) {
+                if matches!(message.body, Body::Protocol(ProtocolMessage::IdleNotification { .. }))
+                {
                     self.shown.insert(Shown::IdleNotice);
                 }
             }
@@ -225,11 +218,7 @@ impl Account {
             if member.left {
                 did.push("has left".to_owned());
             }
-            Line {
-                name: member.name.clone(),
-                colour: member.colour.clone(),
-                did: did.join(" · "),
-            }
+            Line { name: member.name.clone(), colour: member.colour.clone(), did: did.join(" · ") }
         })
     }
 }
