@@ -57,12 +57,6 @@
 //! that may fire the first in the file does. If it calls no tool, the next one fires in the same
 //! answer, until one calls tools or none is left, so that nothing stays behind when the turn ends.
 //!
-//! Mail comes in fences that begin with a line such as
-//! `<teammate-message-4f1c… from="alice" id="m7">`, so a pattern can ask who speaks:
-//! `from="alice"[^>]*>\s*done with (?<what>\w+)`. The team's own notices come in the same way, with
-//! a `kind` (`idle_notification`, `task_assignment`, ...), and at times that nobody can foresee:
-//! give each agent that gets them a rule with `otherwise = true` for them.
-//!
 //! # When none fires
 //!
 //! - The answer is `then` of the rules whose calls have just returned, or nothing at all, if all
@@ -90,11 +84,9 @@
 //!
 //! `delay_ms` lets the answer wait, for a watcher's sake.
 
-mod complaint;
 mod matcher;
 mod player;
 mod scenario;
-mod tape;
 mod template;
 
 pub use self::player::Scripted;

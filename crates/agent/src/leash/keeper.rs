@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::getpid;
 
@@ -37,7 +38,7 @@ enum Happening {
 pub fn leash_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
     let Some(program) = args.next() else { return ExitCode::from(NOT_STARTED) };
-    if set_child_subreaper(true).is_err() || !may_start() {
+    if set_child_subreaper(true).is_err() || outlive_hang_ups().is_err() || !may_start() {
         return ExitCode::from(PULLED);
     }
     let child = match start(program, args) {
@@ -54,6 +55,15 @@ pub fn leash_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     kill_descendants();
     ExitCode::from(code)
+}
+
+/// The holder's death orphans our group, and where a member of it is stopped at that moment, by its
+/// own will or by our own killing, the kernel hangs up on all of us. What left the group would then
+/// outlive us. The command itself begins with nothing blocked.
+fn outlive_hang_ups() -> nix::Result<()> {
+    let mut hang_up = SigSet::empty();
+    hang_up.add(Signal::SIGHUP);
+    hang_up.thread_block()
 }
 
 /// Waits for the word to start. The end of the pipe before it means: do not.

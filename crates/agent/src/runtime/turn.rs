@@ -19,9 +19,6 @@ use crate::tools::Toolbox;
 /// The most bytes of a turn's last text that its end carries.
 const LAST_TEXT_BYTES: usize = 4 * 1024;
 
-/// The most bytes of a fault's description.
-const FAULT_BYTES: usize = 8 * 1024;
-
 /// What the model is told when its answer was cut.
 const CUT: &str = "Your answer reached the limit of one step and was cut. Go on where it ended.";
 
@@ -94,7 +91,7 @@ impl<'a> Turn<'a> {
             // Nothing can be stored, so nothing more may happen; the mail goes back uncounted.
             Err(Halt::Host(HostError::Unavailable(_))) => TurnOutcome::Lost,
             Err(Halt::Interrupted) => TurnOutcome::Interrupted,
-            Err(Halt::Fault(error)) => fault(&error),
+            Err(Halt::Fault(error)) => TurnOutcome::AgentFault { error },
             Err(Halt::Provider(error)) => self.provider_outcome(error),
         };
         if let Err(end) = self.keep_unread(&outcome).await {
@@ -295,7 +292,7 @@ impl<'a> Turn<'a> {
                 (Unavailable::RateLimit, after(retry_after, config.rate_limit_wait))
             }
             ProviderError::Login(_) => (Unavailable::Login, None),
-            ProviderError::Fatal(error) => return fault(&error),
+            ProviderError::Fatal(error) => return TurnOutcome::AgentFault { error },
         };
         TurnOutcome::Unavailable { why, until }
     }
@@ -345,8 +342,4 @@ impl<'a> Turn<'a> {
             _ => None,
         })
     }
-}
-
-fn fault(error: &str) -> TurnOutcome {
-    TurnOutcome::AgentFault { error: shorten(error, FAULT_BYTES) }
 }

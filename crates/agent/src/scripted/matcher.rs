@@ -1,18 +1,22 @@
 //! Which rules a conversation has fired, and what the next answer is; it keeps nothing by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::ops::Range;
 use std::time::Duration;
 
 use aion_core::budget::Usage;
 use aion_core::id::TurnId;
+use aion_core::message::shorten;
 use aion_core::turn::CallId;
 use serde_json::Value;
 
-use super::scenario::{Failure, Kind, LookAt, Outcome, Rule};
-use super::tape::{Found, From, Piece, groups, matches};
+use super::scenario::{Condition, Failure, Kind, LookAt, Outcome, Rule};
 use super::template::{self, Captures};
 use crate::provider::{Message, Part, ToolResult};
+
+/// Bytes of each received piece that an error shows.
+const SHOWN_BYTES: usize = 600;
 
 /// What a rule, or several of them, answer.
 #[derive(Clone, Debug, Default)]
@@ -40,15 +44,37 @@ pub(super) struct OutputCall {
 pub(super) struct Progress {
     captures: Captures,
     /// How often each rule fired.
-    pub(super) fired: Vec<usize>,
+    fired: Vec<usize>,
     /// For each rule and condition: what was found on the tape and not consumed.
-    pub(super) found: Vec<Vec<Vec<Found>>>,
+    found: Vec<Vec<Vec<Found>>>,
     pieces: usize,
     /// What came since the last answer.
-    pub(super) fresh: Vec<Piece>,
+    fresh: Vec<Piece>,
     /// The calls of the last answer.
     calls: BTreeMap<CallId, Pending>,
     turn: Option<TurnId>,
+}
+
+/// A match on the tape.
+#[derive(Clone, Debug)]
+struct Found {
+    piece: usize,
+    range: Range<usize>,
+    groups: Vec<(String, String)>,
+}
+
+/// One piece of the tape.
+#[derive(Clone, Debug)]
+struct Piece {
+    number: usize,
+    text: String,
+    from: From,
+}
+
+#[derive(Clone, Debug)]
+enum From {
+    Given,
+    Result { tool: String, ok: bool, call: Option<(usize, usize)>, problem: Option<String> },
 }
 
 /// A call whose result is due.
@@ -292,7 +318,7 @@ impl Progress {
         })
     }
 
-    pub(super) fn is_open(&self, rule: &Rule, place: usize) -> bool {
+    fn is_open(&self, rule: &Rule, place: usize) -> bool {
         rule.kind != Kind::Once || self.fired[place] == 0
     }
 
@@ -382,4 +408,102 @@ impl Progress {
         self.fired[place] += 1;
         Some(place)
     }
+
+    /// An error with everything that helps to find the mistake.
+    fn complaint(&self, rules: &[Rule], problem: &str) -> String {
+        let mut out = problem.to_owned();
+        out.push_str("\nreceived since its last answer:");
+        // Writing to a string cannot fail.
+        for piece in &self.fresh {
+            let text = shorten(&piece.text, SHOWN_BYTES);
+            let _ = match &piece.from {
+                From::Given => write!(out, "\n  given: {text:?}"),
+                From::Result { tool, ok, .. } => {
+                    write!(
+                        out,
+                        "\n  result of {tool} ({}): {text:?}",
+                        if *ok { "ok" } else { "failed" }
+                    )
+                }
+            };
+        }
+        out.push_str("\nopen rules, and what they wait for:");
+        let mut none = true;
+        for (place, rule) in rules.iter().enumerate().filter(|(p, r)| self.is_open(r, *p)) {
+            none = false;
+            let _ = write!(out, "\n  {}: ", rule.label);
+            let mut waits: Vec<String> = rule
+                .when
+                .iter()
+                .zip(&self.found[place])
+                .filter(|(condition, found)| found.len() < condition.times)
+                .map(|(condition, found)| match condition.times {
+                    1 => condition.text.clone(),
+                    times => format!("{} ({} of {times} times)", condition.text, found.len()),
+                })
+                .collect();
+            waits.extend(
+                rule.after
+                    .iter()
+                    .filter(|other| self.fired[**other] == 0)
+                    .map(|other| format!("rule {}", rules[*other].label)),
+            );
+            out.push_str(&waits.join(" and "));
+        }
+        if none {
+            out.push_str(" none");
+        }
+        let fired: Vec<&str> = rules
+            .iter()
+            .zip(&self.fired)
+            .filter(|(_, count)| **count > 0)
+            .map(|(rule, _)| rule.label.as_str())
+            .collect();
+        let _ = write!(
+            out,
+            "\nfired: {}",
+            if fired.is_empty() { "none".to_owned() } else { fired.join(", ") }
+        );
+        out
+    }
+}
+
+impl Found {
+    fn overlaps(&self, (piece, range): &(usize, Range<usize>)) -> bool {
+        self.piece == *piece && self.range.start < range.end && range.start < self.range.end
+    }
+}
+
+impl Condition {
+    fn looks_at(&self, from: &From) -> bool {
+        match (&self.look_at, from) {
+            (LookAt::Seen, _) | (LookAt::Given, From::Given) => true,
+            (LookAt::Result { tool: wanted, ok: wanted_ok }, From::Result { tool, ok, .. }) => {
+                wanted.as_ref().is_none_or(|wanted| wanted == tool)
+                    && wanted_ok.is_none_or(|wanted| wanted == *ok)
+            }
+            (LookAt::Given, From::Result { .. }) | (LookAt::Result { .. }, From::Given) => false,
+        }
+    }
+}
+
+/// Everything that a condition finds in a text. An empty match is none.
+fn matches(condition: &Condition, piece: usize, text: &str) -> Vec<Found> {
+    condition
+        .pattern
+        .captures_iter(text)
+        .filter_map(|captures| {
+            let range = captures.get(0)?.range();
+            let groups = groups(&condition.pattern, &captures);
+            (!range.is_empty()).then_some(Found { piece, range, groups })
+        })
+        .collect()
+}
+
+fn groups(pattern: &regex::Regex, captures: &regex::Captures<'_>) -> Vec<(String, String)> {
+    pattern
+        .capture_names()
+        .flatten()
+        .filter_map(|name| Some((name.to_owned(), captures.name(name)?.as_str().to_owned())))
+        .collect()
 }

@@ -123,12 +123,16 @@ async fn the_ledger_knows_before_the_command_begins() {
 /// Starts a process that holds a leash with runaways on it, and waits until they live. The stream
 /// ends when all of them are dead: they alone have its other end.
 fn hold(ledger: &Path, directory: &Path) -> (std::process::Child, File) {
+    hold_script(ledger, directory, RUNAWAYS)
+}
+
+fn hold_script(ledger: &Path, directory: &Path, script: &str) -> (std::process::Child, File) {
     let fifo = directory.join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let holder = Command::new(PROBE)
         .arg("hold")
         .arg(ledger)
-        .args(["bash", "-c", &format!("exec >fifo\n{RUNAWAYS}")])
+        .args(["bash", "-c", &format!("exec >fifo\n{script}")])
         .current_dir(directory)
         .stdin(Stdio::null())
         .spawn()
@@ -153,6 +157,24 @@ fn a_killed_holder_takes_everything_with_it() {
     assert_eq!(ledger.entries().unwrap().len(), 1);
     ledger.reap().unwrap();
     assert_eq!(ledger.entries().unwrap(), []);
+}
+
+/// The kernel hangs up on an orphaned group that has a stopped member: on the helper, too.
+#[test]
+fn a_stopped_command_does_not_keep_the_helper_from_its_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "
+        setsid bash -c 'echo 1; exec sleep 1000' &
+        bash -c 'kill -STOP $$' &
+        until grep -q '^State:.T' /proc/$!/status; do :; done
+        printf '2\\n3\\n'
+        wait
+    ";
+    let (mut holder, mut stream) = hold_script(&dir.path().join("ledger"), dir.path(), script);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
 }
 
 #[test]
