@@ -8,6 +8,7 @@ mod batch;
 mod bus;
 mod clock;
 mod effects;
+mod failpoints;
 mod handle;
 mod host;
 mod ids;
@@ -22,6 +23,7 @@ mod world;
 
 pub use bus::{DeltaSubscription, LiveDelta, Subscription, SubscriptionEnd};
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use failpoints::FAILPOINTS;
 pub use handle::{Committed, Events, SubmitError, TeamHandle};
 pub use ids::{Ids, RandomIds};
 pub use load::OpenError;

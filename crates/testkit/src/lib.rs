@@ -1,6 +1,8 @@
 //! Stand-ins for tests of the shells: scripted agents, model server, faulty store; with the binaries that benches and checks start.
 
 pub mod backend;
+pub mod chance;
 pub mod faults;
+pub mod figures;
 pub mod gate;
 pub mod house;

@@ -432,10 +432,8 @@ impl World {
             let reply = self.submit(Caller::System, Command::Tick);
             if self.session.is_some() && matches!(reply, Reply::Done { .. }) {
                 // Also where nothing was recorded, nothing may be overdue.
-                let recorded = std::mem::replace(&mut self.model.at, due);
-                self.model.at = self.model.at.max(recorded);
+                self.model.at = self.model.at.max(due);
                 invariants::after_command(&mut self.model);
-                self.model.at = recorded;
             }
             if self.broken() {
                 return;
