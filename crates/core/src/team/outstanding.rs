@@ -1,6 +1,7 @@
 //! What the world still owes the team, derived from state alone; and when time itself is due.
 
 use crate::agent::{AgentState, Hold, Role};
+use crate::budget::Amount;
 use crate::effect::Effect;
 use crate::message::Sender;
 use crate::request::{RequestKind, RequestState};
@@ -74,6 +75,11 @@ impl Team {
         if !matches!(self.phase, Phase::Live | Phase::Conversation) {
             return None;
         }
+        // A turn that waits for what others have reserved begins with their settlement, not with
+        // time; without any room, time brings the hold that a person sees.
+        let first = self.budget.first_call().unwrap_or_default();
+        let may_begin =
+            self.budget.allows(None, Amount::default(), first) || !self.budget.has_room(first);
         let mut next: Option<(Timestamp, TimerReason)> = None;
         let mut at = |time: Timestamp, reason: TimerReason| {
             if next.is_none_or(|soonest| (time, reason) < soonest) {
@@ -95,6 +101,7 @@ impl Team {
                 }
                 AgentState::Idle
                     if agent.not_before > self.at
+                        && may_begin
                         && agent.holds.is_empty()
                         && self.holds.is_empty()
                         && self.has_reason(agent, self.at) =>
@@ -117,6 +124,7 @@ impl Team {
         }
         if let Some(lead) = self.lead().filter(|l| l.role == Role::Lead)
             && is_idle(lead)
+            && may_begin
             && lead.holds.is_empty()
             && self.holds.is_empty()
             && let Some(oldest) = lead.mailbox.oldest_held()
