@@ -119,8 +119,7 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
 }
 
 /// All tests but the simulation, which is a step of its own with more seeds.
-const RULES: &str = "not (package(aion-core) & kind(test) \
-                     & test(/^(seeds|liveness|determinism|mutants)$/))";
+const RULES: &str = "not binary_id(aion-core::sim)";
 /// What of the simulation is run with everything.
 const SEEDS: [&str; 7] =
     ["--seeds", "20000", "--determinism", "50", "--liveness", "500", "--mutants"];

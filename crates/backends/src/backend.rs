@@ -86,10 +86,11 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
     fn availability(&self) -> Availability;
     /// Whether a live turn of an agent can be taken up again after the house fell.
     fn resumes_turns(&self) -> bool;
-    /// Starts an agent. It reports over `signals`, beginning with [`Signal::Ready`].
+    /// Starts an agent. It reports over `signals`, beginning with [`Signal::Ready`]. Signals are
+    /// boxed: a channel keeps room for many of them, for every agent that only waits.
     fn spawn(
         &self,
         spec: SpawnSpec,
-        signals: mpsc::Sender<Signal>,
+        signals: mpsc::Sender<Box<Signal>>,
     ) -> BoxFuture<'_, Result<Box<dyn AgentSession>, BackendError>>;
 }

@@ -56,7 +56,7 @@ impl InProcessBackend {
     fn start(
         &self,
         spec: SpawnSpec,
-        signals: mpsc::Sender<Signal>,
+        signals: mpsc::Sender<Box<Signal>>,
     ) -> Result<Box<dyn AgentSession>, BackendError> {
         let SpawnSpec { team, slot, name, agent_type, model, workspace, host, .. } = spec;
         let provider =
@@ -70,7 +70,7 @@ impl InProcessBackend {
             config: Arc::clone(&self.config.runtime),
         };
         signals
-            .try_send(Signal::Ready)
+            .try_send(Box::new(Signal::Ready))
             .map_err(|_| BackendError::Spawn("nobody listens to the agent".to_owned()))?;
         let identity = Identity { team, slot, name };
         Ok(Box::new(InProcessSession::new(identity, runtime, signals)))
@@ -97,7 +97,7 @@ impl Backend for InProcessBackend {
     fn spawn(
         &self,
         spec: SpawnSpec,
-        signals: mpsc::Sender<Signal>,
+        signals: mpsc::Sender<Box<Signal>>,
     ) -> BoxFuture<'_, Result<Box<dyn AgentSession>, BackendError>> {
         futures::future::ready(self.start(spec, signals)).boxed()
     }

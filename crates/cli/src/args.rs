@@ -41,6 +41,8 @@ pub(crate) struct DataDir {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Watch a whole team do a real piece of work, offline and without any key
+    Demo(Demo),
     /// Let a team do a task
     Run(Run),
     /// List, show or undo teams

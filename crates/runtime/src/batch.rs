@@ -43,7 +43,7 @@ pub(crate) enum Waiting {
         rejection: Rejection,
     },
     /// A command of the shell itself. It is tried again where the store fails.
-    Own(Command),
+    Own(Box<Command>),
     Query(Query),
 }
 

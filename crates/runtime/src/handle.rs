@@ -80,7 +80,7 @@ pub(crate) type Query = Box<dyn FnOnce(&Team) + Send>;
 pub(crate) enum Input {
     Submit(Box<Submission>),
     /// A command of the shell itself, whose answer nobody waits for.
-    Own(Command),
+    Own(Box<Command>),
     Query(Query),
     Close,
 }

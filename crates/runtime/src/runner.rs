@@ -52,7 +52,7 @@ pub(crate) enum Order {
 pub(crate) struct RunnerHandle {
     generation: u32,
     model: Option<String>,
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<Box<Order>>,
     task: JoinHandle<()>,
     kill: DropGuard,
 }
@@ -97,7 +97,7 @@ impl RunnerHandle {
 
     /// Hands over an order without waiting; false means that the runner has failed.
     pub(crate) fn order(&self, order: Order) -> bool {
-        self.orders.try_send(order).is_ok()
+        self.orders.try_send(Box::new(order)).is_ok()
     }
 
     /// Kills the agent and waits until the runner is done with it.
@@ -118,7 +118,7 @@ struct Runner {
     announce: Announce,
     ready: bool,
     handle: TeamHandle,
-    orders: mpsc::Receiver<Order>,
+    orders: mpsc::Receiver<Box<Order>>,
     kill: CancellationToken,
     /// Orders that came before the agent was ready.
     early: VecDeque<Order>,
@@ -159,7 +159,7 @@ impl Runner {
     /// Starts the agent and serves it until it is gone; answers why, if the team has to know.
     async fn drive(&mut self, backend: &dyn Backend, spec: SpawnSpec) -> Option<String> {
         let (sender, mut signals) = mpsc::channel(SIGNALS);
-        let mut agent = match self.start(backend, spec, sender).await {
+        let mut agent = match Box::pin(self.start(backend, spec, sender)).await {
             Ok(agent) => Killed(agent),
             Err(cause) => return Some(cause),
         };
@@ -168,11 +168,11 @@ impl Runner {
                 biased;
                 () = wait(&mut self.report) => { self.report = None; Next::On }
                 order = self.orders.recv() => match order {
-                    Some(order) => self.order(&mut *agent.0, order),
+                    Some(order) => self.order(&mut *agent.0, *order),
                     None => Next::Over(None),
                 },
                 signal = signals.recv(), if self.report.is_none() => match signal {
-                    Some(signal) => self.signal(&mut *agent.0, signal),
+                    Some(signal) => self.signal(&mut *agent.0, *signal),
                     None => Next::Over(Some("it vanished without a word".to_owned())),
                 },
             };
@@ -187,14 +187,14 @@ impl Runner {
         &mut self,
         backend: &dyn Backend,
         spec: SpawnSpec,
-        signals: mpsc::Sender<Signal>,
+        signals: mpsc::Sender<Box<Signal>>,
     ) -> Result<Box<dyn AgentSession>, String> {
         let mut starting = backend.spawn(spec, signals);
         loop {
             tokio::select! {
                 biased;
                 started = &mut starting => return started.map_err(|error| error.to_string()),
-                order = self.orders.recv() => match order {
+                order = self.orders.recv() => match order.map(|order| *order) {
                     Some(Order::Stop) | None => return Err("it was stopped while it started".into()),
                     Some(_) if self.early.len() == ORDERS => {
                         return Err("it did not start".to_owned());

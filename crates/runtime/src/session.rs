@@ -49,7 +49,7 @@ pub(crate) struct Session<'a> {
     shared: Arc<Shared>,
     inbox: &'a mut mpsc::Receiver<Input>,
     /// Commands of the shell itself; they need no channel and cannot be lost in one.
-    own: VecDeque<Command>,
+    own: VecDeque<Box<Command>>,
     /// The committed state between two batches, ahead of it inside one.
     state: Team,
     seq: Seq,
@@ -82,7 +82,7 @@ impl<'a> Session<'a> {
         Ok(Self {
             timer: Timer::new(Arc::clone(&shared.house.clock)),
             snapshots: Snapshots::new(&shared, opened.snapshot_seq),
-            own: first.into_iter().collect(),
+            own: first.into_iter().map(Box::new).collect(),
             state: opened.state,
             seq: opened.seq,
             epoch: opened.epoch,
@@ -101,7 +101,7 @@ impl<'a> Session<'a> {
             } else {
                 tokio::select! {
                     biased;
-                    () = self.timer.due() => Input::Own(Command::Tick),
+                    () = self.timer.due() => Input::Own(Box::new(Command::Tick)),
                     input = self.inbox.recv() => input.unwrap_or(Input::Close),
                 }
             };
@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
     }
 
     fn act(&mut self) {
-        self.own.extend(self.effects.perform(&self.state));
+        self.own.extend(self.effects.perform(&self.state).into_iter().map(Box::new));
     }
 
     /// After a failed or unknown append the working state is worth nothing: load what is true, and

@@ -129,7 +129,7 @@ pub struct StandInAgent {
     pub generation: u32,
     /// The house around it.
     pub host: Arc<dyn Host>,
-    signals: mpsc::Sender<Signal>,
+    signals: mpsc::Sender<Box<Signal>>,
 }
 
 impl fmt::Debug for StandInAgent {
@@ -141,7 +141,7 @@ impl fmt::Debug for StandInAgent {
 impl StandInAgent {
     /// Reports. That nobody listens any more is no fault of the agent.
     pub async fn report(&self, signal: Signal) {
-        let _ = self.signals.send(signal).await;
+        let _ = self.signals.send(Box::new(signal)).await;
     }
 
     /// Ends a turn.
@@ -176,7 +176,7 @@ impl Backend for StandIn {
     fn spawn(
         &self,
         spec: SpawnSpec,
-        signals: mpsc::Sender<Signal>,
+        signals: mpsc::Sender<Box<Signal>>,
     ) -> BoxFuture<'_, Result<Box<dyn AgentSession>, BackendError>> {
         Box::pin(async move {
             let refused = self.refuse.lock().unwrap_or_else(PoisonError::into_inner).clone();

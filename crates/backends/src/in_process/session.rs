@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aion_agent::identity::{Identity, spawn_as};
 use aion_agent::runtime::{AgentRuntime, Controls, TurnEnd, TurnInput};
 use aion_core::id::{RequestId, TurnId};
+use aion_core::message::shorten;
 use aion_core::request::Decision;
 use futures::FutureExt;
 use tokio::sync::mpsc;
@@ -14,11 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{AgentSession, BackendError, Signal};
 
+/// The most bytes of what is said of a crash.
+const CAUSE_BYTES: usize = 1024;
+
 /// What a session and its turn's task share.
 #[derive(Debug)]
 struct Agent {
     runtime: AgentRuntime,
-    signals: mpsc::Sender<Signal>,
+    signals: mpsc::Sender<Box<Signal>>,
     life: Mutex<Life>,
 }
 
@@ -50,7 +54,7 @@ impl InProcessSession {
     pub(super) fn new(
         identity: Identity,
         runtime: AgentRuntime,
-        signals: mpsc::Sender<Signal>,
+        signals: mpsc::Sender<Box<Signal>>,
     ) -> Self {
         let life = Mutex::new(Life::Idle);
         Self { identity, agent: Arc::new(Agent { runtime, signals, life }) }
@@ -157,15 +161,17 @@ impl Agent {
 
     /// Reports without waiting; where there is no room a task waits.
     fn report_later(self: &Arc<Self>, identity: &Identity, signal: Signal) {
-        if let Err(mpsc::error::TrySendError::Full(signal)) = self.signals.try_send(signal) {
+        if let Err(mpsc::error::TrySendError::Full(signal)) =
+            self.signals.try_send(Box::new(signal))
+        {
             let agent = Arc::clone(self);
-            spawn_as(identity.clone(), async move { agent.report(signal).await });
+            spawn_as(identity.clone(), async move { agent.report(*signal).await });
         }
     }
 
     /// Reports. That nobody listens any more is not the agent's concern.
     async fn report(&self, signal: Signal) {
-        let _ = self.signals.send(signal).await;
+        let _ = self.signals.send(Box::new(signal)).await;
     }
 
     /// The turn is over; says why the agent ends with it, if it does.
@@ -201,7 +207,9 @@ async fn run_turn(
             (Some(Signal::TurnEnded { turn, outcome, usage }), None)
         }
         Some(Ok(TurnEnd::Over)) => (None, None),
-        Some(Err(panic)) => (None, Some(format!("panicked: {}", panic_text(&*panic)))),
+        Some(Err(panic)) => {
+            (None, Some(shorten(&format!("panicked: {}", panic_text(&*panic)), CAUSE_BYTES)))
+        }
         None => (None, Some("killed".to_owned())),
     };
     // Idle before the report: whoever hears of the end may start the next turn.

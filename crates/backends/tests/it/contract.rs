@@ -50,7 +50,7 @@ say = "mail {{word}}"
 /// One agent of a backend, with everything around it.
 pub(crate) struct Bench {
     pub(crate) session: Box<dyn AgentSession>,
-    pub(crate) signals: mpsc::Receiver<Signal>,
+    pub(crate) signals: mpsc::Receiver<Box<Signal>>,
     pub(crate) house: Arc<House>,
     requests: UnboundedReceiver<RequestId>,
     _workspace: tempfile::TempDir,
@@ -98,7 +98,7 @@ impl Bench {
     /// The next signal, in one line; deltas are passed over.
     pub(crate) async fn signal(&mut self) -> String {
         loop {
-            return match self.signals.recv().await {
+            return match self.signals.recv().await.map(|signal| *signal) {
                 Some(Signal::Ready) => "ready".to_owned(),
                 Some(Signal::Delta { .. } | Signal::UsageReported(_)) => continue,
                 Some(Signal::TurnEnded { turn, outcome, .. }) => match outcome {
@@ -218,7 +218,7 @@ async fn a_dropped_session_is_silent(backend: &dyn Backend) {
     drop(bench.session);
     // Either word is the last one.
     if let Some(signal) = bench.signals.recv().await {
-        assert!(matches!(signal, Signal::Exited { .. }), "{signal:?}");
+        assert!(matches!(*signal, Signal::Exited { .. }), "{signal:?}");
         assert!(bench.signals.recv().await.is_none());
     }
 }

@@ -1,5 +1,6 @@
 //! The commands, one file each; they translate, and the runtime and the rules do the work.
 
+mod demo;
 mod export;
 mod help;
 mod log;
@@ -24,6 +25,7 @@ use crate::paths::data_dir;
 pub(crate) fn run(cli: Cli) -> Outcome {
     let json = cli.json;
     match cli.command {
+        Command::Demo(demo) => hosting(demo::run(demo, json)),
         Command::Run(run) => hosting(run::run(run, json)),
         Command::Team(team) => asynchronous(team::run(team, json)),
         Command::Task(task) => asynchronous(task::run(task, json)),

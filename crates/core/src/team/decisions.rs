@@ -291,14 +291,14 @@ impl Team {
             .agents
             .get(&slot)
             .filter(|_| matches!(decision, Decision::ApproveShutdown | Decision::ForceShutdown));
-        // A dead member leaves with this decision and reads nothing any more.
-        let gone = leaving.filter(|a| matches!(a.state, AgentState::Failed { .. }));
         match handshake.by {
             Sender::Agent(asker)
-                if self.agents.contains_key(&asker) && gone.is_none_or(|a| a.slot != asker) =>
+                if self.agents.contains_key(&asker) && leaving.is_none_or(|a| a.slot != asker) =>
             {
                 d.send(by, Recipient::Agent(asker), vec![asker], body, Urgency::Wake);
             }
+            // Who leaves by its own wish may be gone before its next turn: the answer goes on record
+            // where nothing is lost.
             Sender::User | Sender::System | Sender::Agent(_) => {
                 d.send(by, Recipient::User, Vec::new(), body, Urgency::Wake);
             }

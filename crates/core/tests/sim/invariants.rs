@@ -4,7 +4,7 @@
 use aion_core::Effect;
 use aion_core::agent::{AgentState, Hold, TeamHold};
 use aion_core::event::DeadLetterReason;
-use aion_core::id::{MessageId, SlotId};
+use aion_core::id::{MessageId, SlotId, TurnId};
 use aion_core::mailbox::Place;
 use aion_core::message::{Recipient, Sender, Urgency};
 use aion_core::request::{RequestKind, RequestState};
@@ -35,10 +35,13 @@ fn nobody_is_left_waiting(model: &mut Model) {
         return;
     }
     let at = model.at;
+    // What running turns have reserved may come back, and then the turn starts.
+    let delayed = model.fits_cap(0) && !model.fits_cap(model.reserved_tokens());
     let waiting = model
         .present()
         .filter(|(_, m)| m.phase == Phase::Idle && m.holds.is_empty() && m.not_before <= at)
         .map(|(slot, _)| slot)
+        .filter(|_| !delayed)
         .find(|slot| model.has_waking_mail(*slot) || model.next_offer(*slot).is_some());
     if let Some(slot) = waiting {
         let offer = model.next_offer(slot);
@@ -358,7 +361,8 @@ fn timer_is_set(model: &mut Model, team: &Team) {
 fn next_deadline(model: &Model) -> Option<Timestamp> {
     let mut due: Option<Timestamp> = None;
     let mut at = |time: Timestamp| due = Some(due.map_or(time, |due| due.min(time)));
-    let free = model.team_holds.is_empty();
+    let delayed = model.fits_cap(0) && !model.fits_cap(model.reserved_tokens());
+    let free = model.team_holds.is_empty() && !delayed;
     for (slot, member) in model.present() {
         for hold in &member.holds {
             if let Hold::Provider { until: Some(until) } = hold {
@@ -470,6 +474,12 @@ pub(crate) fn compare_all(model: &mut Model, team: &Team) {
         told.push(("INV-14", "the permissions differ from their events".to_owned()));
     }
     let budget = team.budget();
+    let live = |turn: &TurnId| {
+        model.present().any(|(_, m)| m.turn.as_ref().is_some_and(|t| t.id == *turn))
+    };
+    if let Some(turn) = model.reserved.keys().find(|turn| !live(turn)) {
+        told.push(("INV-31", format!("{turn} is over, and still has something reserved")));
+    }
     if budget.used() != model.used
         || budget.reserved().tokens != model.reserved.values().map(|a| a.tokens).sum::<u64>()
     {

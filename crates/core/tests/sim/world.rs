@@ -432,8 +432,10 @@ impl World {
             let reply = self.submit(Caller::System, Command::Tick);
             if self.session.is_some() && matches!(reply, Reply::Done { .. }) {
                 // Also where nothing was recorded, nothing may be overdue.
-                self.model.at = self.model.at.max(due);
+                let recorded = std::mem::replace(&mut self.model.at, due);
+                self.model.at = self.model.at.max(recorded);
                 invariants::after_command(&mut self.model);
+                self.model.at = recorded;
             }
             if self.broken() {
                 return;

@@ -351,6 +351,9 @@ impl EventStore for SqliteStore {
     }
 }
 
+const RESTORED: &str =
+    "if you put back an older copy on purpose, remove the file `witness` beside it";
+
 /// Refuses files that are shorter than they have been. SQLite itself would take an empty file for
 /// a new database, and the rest of a cut log for all of it.
 fn check_files(paths: &Paths, testimony: Testimony) -> Result<(), StoreError> {
@@ -358,7 +361,7 @@ fn check_files(paths: &Paths, testimony: Testimony) -> Result<(), StoreError> {
     let (database, log) = (size(&paths.database), size(&paths.wal));
     if database < testimony.database_bytes || (database == 0 && log > 0) {
         return Err(StoreError::Corrupt(format!(
-            "{} has {database} bytes and had {}",
+            "{} has {database} bytes and had {}; {RESTORED}",
             paths.database.display(),
             testimony.database_bytes,
         )));
@@ -370,8 +373,7 @@ fn check_files(paths: &Paths, testimony: Testimony) -> Result<(), StoreError> {
 fn check_progress(commits: u64, testimony: Testimony) -> Result<(), StoreError> {
     if commits < testimony.commits {
         return Err(StoreError::Corrupt(format!(
-            "it ends at commit {commits}, and commit {} was acknowledged; if you put back an older \
-             copy on purpose, remove the file `witness` beside it",
+            "it ends at commit {commits}, and commit {} was acknowledged; {RESTORED}",
             testimony.commits
         )));
     }

@@ -235,6 +235,9 @@ async fn transcripts_are_appended_behind_what_is_there(store: &impl EventStore) 
     let nobody = store.append_items(&team("nobody"), &talk, 3, first.clone()).await;
     assert!(matches!(nobody, Err(StoreError::NoTeam(_))), "{nobody:?}");
     store.append_items(&a, &talk, 3, vec![]).await.unwrap();
+    let much = vec![said(3, &"x".repeat(INLINE_LIMIT - 100)); 17];
+    let refused = store.append_items(&a, &talk, 3, much).await;
+    assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
     // The same large content twice is one content, and two items.
     store.append_items(&a, &talk, 3, vec![large.clone(), said(4, "end")]).await.unwrap();
     store.append_items(&a, &conversation("aside"), 0, vec![said(0, "hm")]).await.unwrap();

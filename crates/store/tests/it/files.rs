@@ -83,6 +83,53 @@ fn the_lock_of_a_dead_process_is_taken() {
 }
 
 #[tokio::test]
+async fn an_owner_from_before_a_restart_is_fenced_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = team("a");
+    let store = filled(dir.path(), 1).await;
+    let old = store.open(&a).await.unwrap().epoch;
+    drop(store);
+    let store = open(dir.path());
+    // Nobody has opened the team since: the old owner may be the same process under a new roof.
+    store.append(append(&a, old, 3, vec![sent(3, "x")])).await.unwrap();
+    let new = store.open(&a).await.unwrap().epoch;
+    assert!(new > old);
+    let fenced = store.append(append(&a, old, 4, vec![sent(4, "x")])).await;
+    assert!(matches!(fenced, Err(StoreError::StaleEpoch { .. })), "{fenced:?}");
+    // Erasing a team and making it anew does not bring back an old epoch, also after a restart.
+    store.erase(&a).await.unwrap();
+    drop(store);
+    assert!(open(dir.path()).open(&a).await.unwrap().epoch > new);
+}
+
+#[tokio::test]
+async fn a_restored_copy_without_its_witness_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    drop(filled(dir.path(), 1).await);
+    fs::copy(file("store.db"), file("copy")).unwrap();
+    drop(filled_further(dir.path()).await);
+    fs::rename(file("copy"), file("store.db")).unwrap();
+    for opened in [
+        SqliteStore::open(dir.path(), &SqliteOptions::default()),
+        SqliteStore::open_read_only(dir.path()),
+    ] {
+        let Err(StoreError::Corrupt(text)) = opened else { panic!("{opened:?}") };
+        assert!(text.ends_with("remove the file `witness` beside it"), "{text}");
+    }
+    fs::remove_file(file("witness")).unwrap();
+    assert_eq!(open(dir.path()).read(&team("a"), Seq(0), 9).await.unwrap().len(), 3);
+}
+
+async fn filled_further(dir: &Path) -> SqliteStore {
+    let store = open(dir);
+    let a = team("a");
+    let epoch = store.open(&a).await.unwrap().epoch;
+    store.append(append(&a, epoch, 3, vec![sent(3, "x")])).await.unwrap();
+    store
+}
+
+#[tokio::test]
 async fn readers_stand_beside_the_writer() {
     let dir = tempfile::tempdir().unwrap();
     let none = SqliteStore::open_read_only(dir.path());

@@ -420,6 +420,18 @@ impl Model {
         self.cap = cap;
     }
 
+    pub(crate) fn reserved_tokens(&self) -> u64 {
+        self.reserved.values().map(|a| a.tokens).sum()
+    }
+
+    /// Whether a first call fits under the cap beside so many reserved tokens.
+    pub(crate) fn fits_cap(&self, reserved: u64) -> bool {
+        self.cap.is_none_or(|cap| {
+            cap.most.tokens == 0
+                || self.used.tokens + reserved + cap.per_call.tokens <= cap.most.tokens
+        })
+    }
+
     /// A new reservation fits under the cap together with all others.
     fn check_cap(&mut self) {
         let Some(cap) = self.cap else { return };

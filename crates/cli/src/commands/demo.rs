@@ -1,0 +1,363 @@
+//! `aion demo`: a whole team makes a small web page, offline, by the same engine as any other team.
+//!
+//! Only the agents' words come from a scenario. Messages, tasks, requests, the crash and the files
+//! are real, and at the end the work is judged from outside: by the repository's own check, and by
+//! counting the exported log.
+
+use std::fs;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use aion_api::{Exit, FileChange};
+use aion_core::agent::PermissionMode;
+use aion_core::event::Recorded;
+use aion_core::id::{Seq, TeamId};
+use aion_core::permission::GrantScope;
+use aion_core::request::{Decision, RequestKind};
+use tempfile::TempDir;
+
+use self::account::Account;
+use super::team::print_changes;
+use crate::answer::{self, Decider, Typed};
+use crate::args::Demo;
+use crate::daemon::{self, Daemon};
+use crate::exit::{Failure, Outcome};
+use crate::follow::{End, Follow};
+use crate::git::Repository;
+use crate::history::read_all;
+use crate::hosting::{Opened, begin};
+use crate::interrupt::{Signalled, Signals};
+use crate::progress::{JsonLines, StoryTeller, Watcher};
+use crate::terminal::{Paint, clean_line};
+use crate::{counts, output};
+
+mod account;
+
+const SCENARIO: &str = include_str!("../../demo/scenario.toml");
+const README: &str = include_str!("../../demo/site/README.md");
+const CHECK: &str = include_str!("../../demo/site/test.sh");
+/// What the repository's own check is called.
+const CHECK_FILE: &str = "test.sh";
+/// The team's name.
+const NAME: &str = "open-day";
+/// Where a person answers there is no hurry.
+const MOST: Duration = Duration::from_mins(10);
+/// Accent colours that can be read on the page's paper.
+const ACCENTS: [&str; 6] = ["#2f6f4f", "#8a3b12", "#1f5f8b", "#7a2e5d", "#5b5b00", "#9a1f40"];
+
+pub(super) async fn run(args: Demo, json: bool) -> Outcome {
+    if !args.yes && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+        return Err(Failure::new(
+            Exit::NeedsInput,
+            "demo.nobody_there",
+            "the team will ask for permissions, and there is no terminal to ask on",
+        )
+        .with_hint("aion demo --yes answers by itself"));
+    }
+    let mut signals = Signals::listen()?;
+    let place = Place::make(&args)?;
+    let (code, accent) = drawn()?;
+    set_up(&place.site)?;
+    let scenario = daemon::parse_scenario("demo/scenario.toml", SCENARIO)?;
+    let daemon = Daemon::open(&place.data, scenario)?;
+    let goal = format!(
+        "Make the page for the open day of Harbour Garden. The edition code is {code}; it has to \
+         stand on every page. The accent colour is {accent}. README.md says what the page needs."
+    );
+    let Opened { handle, beginning, from } =
+        begin(&daemon, NAME, &place.site, goal, PermissionMode::Default).await?;
+    let team = handle.team().clone();
+    daemon::keep_scenario(&place.data, &team, SCENARIO)?;
+    if !json {
+        introduce(&place, &args)?;
+    }
+    let mut watcher: Box<dyn Watcher> =
+        if json { Box::<JsonLines>::default() } else { Box::new(StoryTeller::new()) };
+    watcher.begin(&beginning)?;
+    let decider =
+        if args.yes { Decider::Auto(demo_answer) } else { Decider::Person(Typed::read()) };
+    let mut follow = Follow::new(handle, watcher.as_mut(), decider, &mut signals, from);
+    let end = follow.run(Some(MOST)).await;
+    let judged = match end {
+        Ok(End::Killed(signalled)) => std::process::exit(i32::from(by_signal(signalled).code())),
+        Ok(end) => judge(&daemon, &place, &team, &code, end).await,
+        Err(failure) => Err(failure),
+    };
+    daemon.close().await;
+    let judged = match judged {
+        Ok(judged) => judged,
+        Err(failure) => {
+            place.keep();
+            return Err(failure);
+        }
+    };
+    let exit = match judged.end {
+        End::Stopped(signalled) => by_signal(signalled),
+        _ if judged.account.ok() => Exit::Success,
+        _ => Exit::Failure,
+    };
+    if json {
+        output::json(&judged.totals())?;
+    } else {
+        report(&judged)?;
+    }
+    place.leave(args.keep || exit != Exit::Success, json)?;
+    Ok(exit)
+}
+
+fn by_signal(signalled: Signalled) -> Exit {
+    match signalled {
+        Signalled::Interrupt => Exit::Interrupted,
+        Signalled::Terminate => Exit::Terminated,
+    }
+}
+
+/// Where the demo works.
+struct Place {
+    /// The repository.
+    site: PathBuf,
+    /// The team's data.
+    data: PathBuf,
+    /// Thrown away at the end, unless it is kept.
+    temporary: Option<TempDir>,
+}
+
+impl Place {
+    fn make(args: &Demo) -> Result<Self, Failure> {
+        let (root, temporary) = match &args.dir {
+            Some(dir) => {
+                fs::create_dir_all(dir).map_err(|error| Failure::io(dir.display(), &error))?;
+                let root =
+                    dir.canonicalize().map_err(|error| Failure::io(dir.display(), &error))?;
+                let taken = fs::read_dir(&root)
+                    .map_err(|error| Failure::io(dir.display(), &error))?
+                    .next()
+                    .is_some();
+                if taken {
+                    let message = format!("{} is not empty", dir.display());
+                    return Err(Failure::new(Exit::Conflict, "demo.not_empty", message));
+                }
+                (root, None)
+            }
+            None => {
+                let temporary = tempfile::Builder::new()
+                    .prefix("aion-demo-")
+                    .tempdir()
+                    .map_err(|error| Failure::io("make a temporary directory", &error))?;
+                let root = temporary
+                    .path()
+                    .canonicalize()
+                    .map_err(|error| Failure::io(temporary.path().display(), &error))?;
+                (root, Some(temporary))
+            }
+        };
+        Ok(Self { site: root.join("site"), data: root.join("data"), temporary })
+    }
+
+    /// Keeps everything, whatever comes.
+    fn keep(mut self) {
+        if let Some(temporary) = self.temporary.take() {
+            let _path = temporary.keep();
+        }
+    }
+
+    fn leave(self, keep: bool, json: bool) -> Result<(), Failure> {
+        if self.temporary.is_some() && !keep {
+            if !json {
+                let paint = Paint::of_stdout();
+                output::line(&paint.dim("  Nothing is left behind; --keep leaves it to look at."))?;
+            }
+            return Ok(());
+        }
+        if !json {
+            let data = self.data.display();
+            output::line(&format!("  the site  {}", self.site.display()))?;
+            output::line(&format!("  the team  aion team show --data-dir {data}"))?;
+            output::line(&format!("  its log   aion log --data-dir {data}"))?;
+        }
+        self.keep();
+        Ok(())
+    }
+}
+
+/// An edition code and an accent colour that nobody can know beforehand.
+fn drawn() -> Result<(String, &'static str), Failure> {
+    let mut bytes = [0_u8; 4];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::new(Exit::Failure, "random", format!("draw a random number: {error}"))
+    })?;
+    let [a, b, c, d] = bytes;
+    Ok((format!("{a:02x}{b:02x}{c:02x}"), ACCENTS[usize::from(d) % ACCENTS.len()]))
+}
+
+/// Makes the repository that the team finds.
+fn set_up(site: &Path) -> Result<(), Failure> {
+    let write = |name: &str, text: &str| {
+        let path = site.join(name);
+        fs::write(&path, text).map_err(|error| Failure::io(path.display(), &error))
+    };
+    fs::create_dir(site).map_err(|error| Failure::io(site.display(), &error))?;
+    write("README.md", README)?;
+    write(CHECK_FILE, CHECK)?;
+    let person = ["-c", "user.name=You", "-c", "user.email=you@localhost"];
+    git(site, &["init", "--quiet"])?;
+    git(site, &["add", "."])?;
+    let message = "A brief and a check, and no page yet";
+    git(site, &[&person[..], &["commit", "--quiet", "--no-verify", "-m", message]].concat())
+}
+
+fn git(site: &Path, args: &[&str]) -> Result<(), Failure> {
+    let mut command = Command::new("git");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("GIT_") {
+            command.env_remove(name);
+        }
+    }
+    let output = command
+        .current_dir(site)
+        .args(["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"])
+        .args(["-c", "init.defaultBranch=main"])
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| {
+            let message =
+                format!("the demo works in a git repository, and git cannot be run: {error}");
+            Failure::new(Exit::Failure, "git.missing", message)
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let error = String::from_utf8_lossy(&output.stderr);
+    let message = format!("git {}: {}", args.first().unwrap_or(&""), error.trim());
+    Err(Failure::new(Exit::Failure, "git.failed", message))
+}
+
+/// The answer that lets the demo go on by itself: files for the whole team, everything else once.
+fn demo_answer(kind: &RequestKind) -> Decision {
+    match kind {
+        RequestKind::Permission(ask) if ask.tool == "Write" => {
+            Decision::Allow { scope: GrantScope::Team }
+        }
+        other => answer::yes(other),
+    }
+}
+
+fn introduce(place: &Place, args: &Demo) -> Result<(), Failure> {
+    let paint = Paint::of_stdout();
+    output::line("")?;
+    output::line(&format!(
+        "  {}",
+        paint.bold("A team makes a web page: a lead, a writer, a designer and a builder")
+    ))?;
+    let place = place.site.display();
+    output::line(&paint.dim(&format!(
+        "  Their words are a script; mail, tasks, requests, crash and files are real. {place}"
+    )))?;
+    if !args.yes {
+        output::line(&paint.dim(
+            "  They will ask you: y allows once, t lets the whole team use that tool. Ctrl+C stops.",
+        ))?;
+    }
+    output::line("")
+}
+
+/// What came of it.
+struct Judged {
+    end: End,
+    account: Account,
+    totals: aion_store::Totals,
+    changes: Vec<FileChange>,
+    check: Check,
+}
+
+impl Judged {
+    fn totals(&self) -> aion_api::Totals {
+        counts::wire(self.totals, self.account.ok(), self.changes.len() as u64)
+    }
+}
+
+/// What the repository's own check said.
+struct Check {
+    passed: bool,
+    said: String,
+}
+
+async fn judge(
+    daemon: &Daemon,
+    place: &Place,
+    team: &TeamId,
+    code: &str,
+    end: End,
+) -> Result<Judged, Failure> {
+    let totals = daemon.store.totals(team).await?;
+    let exported: Vec<Recorded> = read_all(&daemon.store, team, Seq(0)).await?;
+    let check = check(&place.site, code)?;
+    let changes = match Repository::around(&place.site) {
+        Some(repository) => repository.changes(team)?,
+        None => Vec::new(),
+    };
+    let mut account = Account::of(&exported);
+    account.expect(end == (End::Settled { all_tasks_completed: true }), || {
+        format!("the team did not complete its tasks: {end:?}")
+    });
+    account.expect(check.passed, || format!("the check failed: {}", check.said));
+    account.expect(totals == counts::count(&exported), || {
+        "the store's totals are not those of the export".to_owned()
+    });
+    let settled = totals.messages_acknowledged + totals.messages_superseded + totals.messages_dead;
+    account.expect(totals.messages_accepted == settled, || {
+        format!("{} messages were accepted, and {settled} have an end", totals.messages_accepted)
+    });
+    account.expect(totals.messages_dead == 0, || {
+        format!("{} message(s) could not be delivered", totals.messages_dead)
+    });
+    Ok(Judged { end, account, totals, changes, check })
+}
+
+/// Runs the repository's own check, as a person would.
+fn check(site: &Path, code: &str) -> Result<Check, Failure> {
+    let output = Command::new("sh")
+        .current_dir(site)
+        .args([CHECK_FILE, code])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Failure::io(format!("run sh {CHECK_FILE}"), &error))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(Check { passed: output.status.success(), said: clean_line(&said, 200) })
+}
+
+fn report(judged: &Judged) -> Result<(), Failure> {
+    let paint = Paint::of_stdout();
+    output::line("")?;
+    output::line(&format!("  {}", paint.bold("What was made")))?;
+    print_changes(&judged.changes)?;
+    output::line("")?;
+    output::line(&format!("  {}", paint.bold("What everybody did")))?;
+    for line in judged.account.members() {
+        let name = paint.member(&line.colour, &format!("{:<10}", line.name));
+        output::line(&format!("  {name} {}", line.did))?;
+    }
+    output::line("")?;
+    let mark = if judged.check.passed { paint.good("✓") } else { paint.bad("✗") };
+    output::line(&format!("  {mark} sh {CHECK_FILE}: {}", judged.check.said))?;
+    let totals = &judged.totals;
+    let mark = if totals.messages_dead == 0 { paint.good("✓") } else { paint.bad("✗") };
+    output::line(&format!(
+        "  {mark} {} messages accepted, {} read, {} replaced by newer notices, {} lost",
+        totals.messages_accepted,
+        totals.messages_acknowledged,
+        totals.messages_superseded,
+        totals.messages_dead
+    ))?;
+    output::line(&format!(
+        "    {} turns, {} tasks completed, {} requests decided, {} crash survived",
+        totals.turns, totals.tasks_completed, totals.requests_decided, totals.restarts
+    ))?;
+    for problem in judged.account.problems() {
+        output::line(&format!("  {} {}", paint.bad("✗"), clean_line(problem, 300)))?;
+    }
+    output::line("")
+}
