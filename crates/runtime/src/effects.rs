@@ -95,23 +95,20 @@ impl Effects {
                 let order = Order::Answer { turn, request, decision: Box::new(decision) };
                 self.order(team.agent(slot)?, order)
             }
-            Effect::Interrupt { slot, turn } => match self.alive(team.agent(slot)?) {
+            Effect::Interrupt { slot, turn } => match self.runner(team.agent(slot)?) {
                 Some(_) => self.order(team.agent(slot)?, Order::Interrupt(turn)),
                 None => {
                     Some(Command::EndTurn { turn, outcome: TurnOutcome::Interrupted, usage: None })
                 }
             },
-            Effect::Stop { slot, kill: false, .. } if self.alive(team.agent(slot)?).is_some() => {
+            Effect::Stop { slot, kill: false, .. } if self.runner(team.agent(slot)?).is_some() => {
                 self.order(team.agent(slot)?, Order::Stop)
             }
             Effect::Stop { slot, generation, kill } => {
                 // Dropping the runner kills its agent. Without one nothing runs that could be stopped.
                 let ran = self.runners.remove(&slot).is_some();
-                let cause = match (ran, kill) {
-                    (true, true) => "it was killed",
-                    (true, false) => "it was gone already",
-                    (false, _) => "it was not running",
-                };
+                debug_assert!(kill || !ran, "whoever runs is asked to stop");
+                let cause = if ran { "it was killed" } else { "it was not running" };
                 Some(Command::AgentExited { slot, generation, cause: cause.to_owned() })
             }
             Effect::CreateTeam { request } => {
@@ -127,7 +124,7 @@ impl Effects {
         let slot = agent.slot();
         let live = agent.turn().filter(|live| live.id() == turn)?;
         // A model that was set since counts from this turn.
-        if self.alive(agent).is_none_or(|runner| runner.model() != agent.model()) {
+        if self.runner(agent).is_none_or(|runner| runner.model() != agent.model()) {
             let failed = self.start(team, agent, Announce::No);
             if failed.is_some() {
                 return failed;
@@ -144,10 +141,10 @@ impl Effects {
         self.order(agent, Order::Turn(Box::new(input)))
     }
 
-    fn alive(&self, agent: &Agent) -> Option<&RunnerHandle> {
-        self.runners
-            .get(&agent.slot())
-            .filter(|runner| runner.generation() == agent.generation() && !runner.is_over())
+    /// The runner of this start of the agent, also one whose agent has just gone: the word of that is
+    /// on its way, and nothing takes its place before it has arrived.
+    fn runner(&self, agent: &Agent) -> Option<&RunnerHandle> {
+        self.runners.get(&agent.slot()).filter(|runner| runner.generation() == agent.generation())
     }
 
     /// Starts an agent's runner in place of an earlier one; what fails at once comes back.
@@ -179,7 +176,7 @@ impl Effects {
     /// Hands an order to a runner. One that does not take its orders has failed.
     fn order(&mut self, agent: &Agent, order: Order) -> Option<Command> {
         let slot = agent.slot();
-        if self.alive(agent).is_some_and(|runner| runner.order(order)) {
+        if self.runner(agent)?.order(order) {
             return None;
         }
         self.runners.remove(&slot);

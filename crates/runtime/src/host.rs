@@ -131,7 +131,9 @@ impl TeamHost {
                 }
                 Err(error @ StoreError::Unknown(_)) => {
                     failure = error.to_string();
-                    if known != UNKNOWN && self.is_stored(expected, &items).await? {
+                    // Had the length been another one, the store had said so.
+                    self.items.store(expected, Ordering::Release);
+                    if self.is_stored(expected, &items).await? {
                         self.items.store(expected + count, Ordering::Release);
                         return Ok(());
                     }

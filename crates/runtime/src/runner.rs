@@ -12,6 +12,7 @@ use aion_core::time::Millis;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -90,14 +91,10 @@ impl RunnerHandle {
         self.model.as_deref()
     }
 
-    /// Whether its agent is gone.
-    pub(crate) fn is_over(&self) -> bool {
-        self.orders.is_closed()
-    }
-
-    /// Hands over an order without waiting; false means that the runner has failed.
+    /// Hands over an order without waiting; false means that the runner has failed. One whose agent
+    /// is gone needs no orders: it is about to say so.
     pub(crate) fn order(&self, order: Order) -> bool {
-        self.orders.try_send(Box::new(order)).is_ok()
+        !matches!(self.orders.try_send(Box::new(order)), Err(TrySendError::Full(_)))
     }
 
     /// Kills the agent and waits until the runner is done with it.
@@ -144,7 +141,7 @@ impl Runner {
                 cause.unwrap_or_else(|panic| Some(format!("it panicked: {}", panic_text(&*panic))))
             }
         };
-        // From here on nobody can give orders: the session sees that the agent is gone.
+        // From here on orders are refused, not kept.
         self.orders.close();
         if let Some(cause) = cause {
             let Self { slot, generation, handle, .. } = self;

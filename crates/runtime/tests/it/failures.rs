@@ -125,6 +125,7 @@ async fn transcript_items_are_stored_once_whatever_the_store_says() {
     handle.submit(Caller::User, None, message(Recipient::Lead, "work")).await.unwrap();
     let (_, input) = house.stage.turn().await;
     let turn = input.turn;
+    house.store.fail_next(Operation::AppendItems, Fault::UnknownApplied);
     lead.host.record(vec![said(turn, "one")]).await.unwrap();
     house.store.fail_next(Operation::AppendItems, Fault::UnknownApplied);
     lead.host.record(vec![said(turn, "two"), said(turn, "three")]).await.unwrap();
