@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use aion_core::agent::Agent;
 use aion_core::budget::Amount;
 use aion_core::command::{SendMessage, ToolProposal};
+use aion_core::consent::TeamProposal;
 use aion_core::event::Event;
 use aion_core::id::{MessageId, RequestId, SlotId, TaskId, TeamId, TurnId};
 use aion_core::message::{Recipient, Sender, Urgency};
@@ -77,6 +78,15 @@ impl World {
                 let cap = Amount { tokens: 1_000_000, micro_usd: 0 };
                 self.submit(caller, Command::RequestBudget { cap, reason: "more work".to_owned() });
             }
+            Do::ProposeTeam => {
+                let proposal = Box::new(TeamProposal {
+                    name: "a team".to_owned(),
+                    summary: "together".to_owned(),
+                    why: "much to do".to_owned(),
+                    members: Vec::new(),
+                });
+                self.submit(caller, Command::ProposeTeam(proposal));
+            }
             Do::Usage => {
                 let usage = self.some_usage();
                 self.submit(caller, Command::RecordUsage { slot, usage });
@@ -139,6 +149,14 @@ impl World {
                 return;
             }
         };
+        let now = self.now();
+        let known = self.client.sends.get(number).is_none_or(|sent| {
+            let command = Command::SendMessage(Box::new(sent.message.clone()));
+            let receipt = self.team().and_then(|team| team.receipt(now, sent.caller, &command));
+            id.is_none() || self.session.is_none() || receipt.is_some_and(|r| r.message == id)
+        });
+        let ended = self.model.ended;
+        self.model.check(known || ended, "INV-02", || format!("the key of {id:?} is not known"));
         let lied = matches!(reply, Reply::Done { .. }) && id.is_none();
         if let Some(sent) = self.client.sends.get_mut(number) {
             sent.accepted = id;
@@ -191,8 +209,18 @@ impl World {
         let task = if self.rng.percent(60) { offered } else { None };
         let Some(task) = task.or_else(|| self.some_task()) else { return };
         let version = self.team().and_then(|t| t.board().open().get(&task)).map(Task::version);
-        let version = if self.rng.percent(70) { version } else { None };
-        self.submit(caller, Command::ClaimTask { task, version });
+        let seen = match self.rng.below(10) {
+            0 => version.map(|v| v + 1),
+            1 => version.and_then(|v| v.checked_sub(1)),
+            2 => None,
+            _ => version,
+        };
+        let reply = self.submit(caller, Command::ClaimTask { task, version: seen });
+        let stale = seen.is_some() && seen != version;
+        if stale && matches!(reply, Reply::Done { .. }) {
+            self.model
+                .fail("INV-10", format!("{task} is claimed at {seen:?}, it was at {version:?}"));
+        }
     }
 
     fn complete(&mut self, slot: SlotId) {

@@ -105,6 +105,7 @@ pub(crate) enum Do {
     Spawn,
     Withdraw,
     Budget,
+    ProposeTeam,
     Usage,
     Trespass,
     EndTeam,
@@ -424,6 +425,9 @@ impl World {
     fn choose(&mut self, slot: SlotId) -> Do {
         if self.shutdown_of(slot).is_some() && self.rng.percent(50) {
             return Do::AnswerShutdown;
+        }
+        if self.model.solo && self.rng.percent(20) {
+            return Do::ProposeTeam;
         }
         if slot == SlotId::LEAD {
             self.rng.weighted(&[

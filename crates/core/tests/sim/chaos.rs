@@ -126,8 +126,8 @@ impl World {
 
     pub(crate) fn observe(&mut self) {
         let slot = self.some_slot();
-        let fact = match self.rng.below(3) {
-            0 => Fact::Sent { slot, to: self.some_recipient(), text: "by itself".to_owned() },
+        let fact = match self.rng.below(8) {
+            0 | 3 => Fact::Sent { slot, to: self.some_recipient(), text: "by itself".to_owned() },
             1 => {
                 Fact::CreatedTask { slot, subject: "found".to_owned(), description: String::new() }
             }

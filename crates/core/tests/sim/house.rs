@@ -40,6 +40,7 @@ impl World {
         if self.session.take().is_none() {
             return;
         }
+        self.performed.clear();
         self.stats.crashes += 1;
         self.stats.nested += u64::from(self.opening > 0);
         self.fallen_at_wall = self.wall;

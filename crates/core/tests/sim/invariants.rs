@@ -10,7 +10,7 @@ use aion_core::message::{Recipient, Sender, Urgency};
 use aion_core::request::{RequestKind, RequestState};
 use aion_core::shutdown::ShutdownStage;
 use aion_core::task::TaskStatus;
-use aion_core::team::Team;
+use aion_core::team::{Progress, Reason, Team};
 use aion_core::time::Timestamp;
 use aion_core::turn::{TurnOutcome, Unavailable};
 
@@ -108,7 +108,7 @@ fn requests_have_somebody(model: &mut Model) {
     }
     let unasked = model.present().find_map(|(_, m)| {
         m.turn.as_ref()?.calls.values().find_map(|call| match call {
-            Call::Asked { request } => match model.requests.get(request) {
+            Call::Asked { request, .. } => match model.requests.get(request) {
                 Some(asked) if !asked.is_closed() => None,
                 _ => Some(*request),
             },
@@ -498,6 +498,21 @@ pub(crate) fn compare_all(model: &mut Model, team: &Team) {
     }
 }
 
+/// State is O(open): exactly what somebody still owes is in it.
+pub(crate) fn compare_size(model: &mut Model, team: &Team) {
+    let state = serde_json::to_value(team).expect("a team is serialised");
+    let count = |name: &str| state[name].as_object().map_or(0, serde_json::Map::len);
+    let (messages, open) = (count("messages"), model.open_mail.len());
+    model.check(messages == open, "STATE", || {
+        format!("{messages} messages in the state, {open} open")
+    });
+    let asked = model.requests.values().filter(|a| !a.is_closed()).count();
+    let requests = count("requests");
+    model.check(requests <= asked, "STATE", || {
+        format!("{requests} requests in the state, {asked} that somebody waits for")
+    });
+}
+
 /// Once faults have stopped and the person has acted: mail that still waits says why.
 pub(crate) fn nothing_is_stuck(model: &mut Model, team: &Team) {
     let mut told = Vec::new();
@@ -518,6 +533,14 @@ pub(crate) fn nothing_is_stuck(model: &mut Model, team: &Team) {
             .filter(|(_, m)| m.held || m.urgency >= Urgency::Wake)
             .map(|(id, _)| *id)
             .collect();
+        let reason = team.status(agent.slot()).map(|(_, reason)| reason);
+        let said = matches!(
+            reason,
+            Some(Reason::Held | Reason::RateLimited | Reason::Stalled | Reason::NeedsYou)
+        );
+        if !waits.is_empty() && !said {
+            told.push(("LIVE", format!("{} waits, and {reason:?} is shown", agent.slot())));
+        }
         if !shown && !waits.is_empty() {
             told.push(("LIVE", format!("{} never reads {waits:?}", agent.slot())));
         }
@@ -527,7 +550,7 @@ pub(crate) fn nothing_is_stuck(model: &mut Model, team: &Team) {
             told.push(("INV-12", format!("the shutdown {id} does not end")));
         }
     }
-    if matches!(team.progress(), aion_core::team::Progress::Working) {
+    if matches!(team.progress(), Progress::Working) {
         told.push(("LIVE", "the team says that somebody works, and nobody does".to_owned()));
     }
     for (rule, text) in told {

@@ -67,7 +67,7 @@ pub(crate) enum Phase {
 /// One tool call of a live turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    Asked { request: RequestId },
+    Asked { request: RequestId, action: ActionHash },
     Started,
 }
 
@@ -99,6 +99,8 @@ pub(crate) struct Member {
     pub(crate) offered: BTreeMap<TaskId, u32>,
     pub(crate) mode: PermissionMode,
     pub(crate) stop_request: Option<RequestId>,
+    /// What it wrote lately, with the number of mailboxes.
+    pub(crate) sent: Vec<(Timestamp, u64)>,
 }
 
 /// One task that is not completed or deleted.
@@ -179,8 +181,12 @@ pub(crate) struct Scope {
     /// Live turns that an opening took care of.
     pub(crate) cared_for: BTreeSet<TurnId>,
     pub(crate) user_acted: bool,
+    /// An answer is carried back; no mailbox is too full for it.
+    pub(crate) decided: bool,
     /// A newer request takes the place of one that was open.
     pub(crate) replaced: bool,
+    /// A member was brought in; its prompt is no message of anybody's day.
+    pub(crate) brought_in: bool,
     /// A member was brought in that somebody else had asked for.
     pub(crate) consented: bool,
 }

@@ -4,10 +4,10 @@ mod mail;
 mod members;
 mod rights;
 
-use aion_core::Caller;
 use aion_core::event::{Event, Recorded};
 use aion_core::id::Seq;
 use aion_core::team::Team;
+use aion_core::{Caller, Command};
 
 use crate::model::Model;
 use crate::rng::Rng;
@@ -80,6 +80,10 @@ mutants! {
     NoCredential "INV-36" "record an event without its credential",
     EmptyTurn "NO-INPUT" "start a turn without anything new",
     OfferAgain "NO-INPUT" "offer a declined task again",
+    StaleClaim "INV-10" "claim a task that has changed since it was read",
+    SwapAction "INV-14" "run another action than the one that was allowed",
+    ForgetInFlight "EFFECT|INV-13" "perform an effect that is under way",
+    Flood "INV-31" "accept any number of messages",
     EffectsBeforeAppend "EFFECT" "perform effects before the append",
     KeepAcknowledged "STATE" "keep acknowledged mail in the state",
 }
@@ -97,6 +101,16 @@ impl Mutant {
         self.in_mail(events, model, rng)
             || self.in_members(events, before, model, caller, rng)
             || self.in_rights(events, model)
+    }
+
+    /// Changes a command on its way in.
+    pub(crate) fn mangle_command(self, command: Command) -> Command {
+        match command {
+            Command::ClaimTask { task, .. } if self == Self::StaleClaim => {
+                Command::ClaimTask { task, version: None }
+            }
+            other => other,
+        }
     }
 
     /// Changes one record; says whether it did.

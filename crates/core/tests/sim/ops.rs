@@ -12,6 +12,7 @@ use aion_core::{Caller, Command};
 
 use crate::agents::Sent;
 use crate::model::Standing;
+use crate::run;
 use crate::world::{SECRET_KEY, World};
 
 #[derive(Clone, Copy, Debug)]
@@ -319,7 +320,10 @@ impl World {
                 self.trespass(Caller::Agent(slot));
             }
             Op::Fact => self.observe(),
-            Op::Snapshot => self.keep_snapshot(),
+            Op::Snapshot => {
+                self.keep_snapshot();
+                run::check_replay(self);
+            }
             Op::Tick => {
                 self.submit(Caller::System, Command::Tick);
             }

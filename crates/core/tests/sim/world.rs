@@ -110,6 +110,8 @@ pub(crate) struct World {
     pub(crate) mutant: Option<Mutant>,
     pub(crate) mutated: u32,
     pub(crate) verbose: bool,
+    /// What this house has performed since it opened.
+    pub(crate) performed: BTreeSet<EffectKey>,
     pub(crate) opening: u32,
     commands: u64,
     scheduled: u64,
@@ -145,6 +147,7 @@ impl World {
             verbose: false,
             commands: 0,
             scheduled: 0,
+            performed: BTreeSet::new(),
             opening: 0,
         }
     }
@@ -211,6 +214,10 @@ impl World {
         let mut written = Vec::new();
         let mut replies = Vec::with_capacity(count);
         for (caller, command) in batch {
+            let command = match self.mutant {
+                Some(mutant) => mutant.mangle_command(command),
+                None => command,
+            };
             let reply = self.decide(caller, &command, &mut written);
             replies.push(reply);
         }
@@ -283,17 +290,28 @@ impl World {
         if let Some(receipt) = session.team.receipt(now, caller, command) {
             return Reply::Known(receipt);
         }
-        let before = self.mutant.map(|_| session.team.clone());
+        let sampled = self.rng.permille(20);
+        let before = (self.mutant.is_some() || sampled).then(|| session.team.clone());
         let events = match session.team.handle(now, caller, command) {
             Ok(events) => events,
             Err(rejection) => {
                 self.stats.rejected += 1;
+                if before.is_some_and(|before| before != session.team) {
+                    let text = format!("{command:?} is refused, and the state has changed");
+                    self.model.fail("STATE", text);
+                }
                 if self.verbose {
                     println!("{:>8} {caller:?} {command:?} -> {rejection}", now.0);
                 }
                 return Reply::Rejected(rejection);
             }
         };
+        if sampled {
+            let more = session.team.react(now);
+            if !more.is_empty() {
+                self.model.fail("INV-08", format!("{more:?} should have followed {command:?}"));
+            }
+        }
         let mut events = events;
         if let (Some(mutant), Some(before)) = (self.mutant, before) {
             let changed = mutant.mangle(&mut events, &before, &self.model, caller, &mut self.rng);
@@ -375,6 +393,10 @@ impl World {
         let outstanding = session.team.outstanding();
         let keys: BTreeSet<EffectKey> = outstanding.iter().map(Effect::key).collect();
         session.in_flight.retain(|key| keys.contains(key));
+        if self.mutant == Some(Mutant::ForgetInFlight) {
+            self.mutated += u32::from(!session.in_flight.is_empty());
+            session.in_flight.clear();
+        }
         let fresh: Vec<Effect> = outstanding
             .into_iter()
             .filter(|effect| session.in_flight.insert(effect.key()))
@@ -384,6 +406,8 @@ impl World {
                 println!("{:>8}     => {}", self.mono, effect.key());
             }
             invariants::before_effect(&mut self.model, &effect);
+            let once = self.performed.insert(effect.key());
+            self.model.check(once, "EFFECT", || format!("{} is performed twice", effect.key()));
             self.perform(effect);
         }
     }

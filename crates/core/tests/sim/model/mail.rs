@@ -51,6 +51,9 @@ impl Model {
             ) => Some(*request),
             Body::Protocol(_) | Body::Text(_) => None,
         };
+        if written && message.from != Sender::System && actor != Caller::System {
+            self.check_flood(message, recipients);
+        }
         for slot in recipients {
             let Some(member) = self.member(*slot) else { continue };
             member.mail.insert(
@@ -71,6 +74,33 @@ impl Model {
             self.counts.accepted += 1;
             *self.open_mail.entry(id).or_default() += 1;
         }
+    }
+
+    /// INV-31: nobody floods a mailbox, and no member the team.
+    fn check_flood(&mut self, message: &Envelope, recipients: &[SlotId]) {
+        let limits = self.settings.limits.clone();
+        let full = recipients.iter().copied().find(|slot| {
+            self.members.get(slot).is_some_and(|m| {
+                let queued = m.mail.values().filter(|m| m.home == Home::Queued).count();
+                queued >= limits.unread as usize
+            })
+        });
+        let prompt = self.scope.brought_in || self.scope.decided;
+        self.check(full.is_none() || prompt, "INV-31", || {
+            format!("{} goes into the full mailbox of {full:?}", message.id)
+        });
+        let (Sender::Agent(from), at) = (message.from, self.at) else { return };
+        if limits.messages_per_minute == 0 || prompt {
+            return;
+        }
+        // Everything at once and then what refills: twice the allowance in any minute.
+        let most = 2 * u64::from(limits.messages_per_minute);
+        let count = (recipients.len().max(1) as u64).min(u64::from(limits.messages_per_minute));
+        let Some(member) = self.members.get_mut(&from) else { return };
+        member.sent.retain(|(when, _)| at - *when < Millis::minutes(1));
+        member.sent.push((at, count));
+        let sent: u64 = member.sent.iter().map(|(_, n)| n).sum();
+        self.check(sent <= most, "INV-31", || format!("{from} sent {sent} messages in a minute"));
     }
 
     fn check_recipients(&mut self, message: &Envelope, recipients: &[SlotId]) {

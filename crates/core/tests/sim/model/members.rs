@@ -26,6 +26,9 @@ impl Model {
     }
 
     pub(super) fn settings_changed(&mut self, settings: &Settings) {
+        for member in self.members.values_mut() {
+            member.sent.clear();
+        }
         if settings.spawn_allowance != self.settings.spawn_allowance {
             self.spawned_by_lead = 0;
         }
@@ -91,6 +94,7 @@ impl Model {
                 format!("spawn {by} by the lead with an allowance of {allowed}")
             });
         }
+        self.scope.brought_in = true;
         self.unique_name(slot, &spec.name);
         self.add_member(slot, spec, false);
     }
@@ -124,6 +128,7 @@ impl Model {
                 offered: BTreeMap::new(),
                 mode: spec.mode,
                 stop_request: None,
+                sent: Vec::new(),
             },
         );
     }

@@ -74,7 +74,7 @@ impl Model {
         let Some(live) = self.live_turn(slot, turn) else { return };
         let next = match verdict {
             ToolVerdict::Run => Some(Call::Started),
-            ToolVerdict::Ask { request } => Some(Call::Asked { request: *request }),
+            ToolVerdict::Ask { request } => Some(Call::Asked { request: *request, action }),
             ToolVerdict::Refused { .. } => None,
         };
         // A turn that was taken up again proposes the call that waits a second time.
@@ -131,10 +131,18 @@ impl Model {
         } else {
             live.calls.remove(call);
         }
-        self.check(was == Some(Call::Asked { request }), "INV-13", || {
+        let proposed = match was {
+            Some(Call::Asked { request: waits, action }) if waits == request => Some(action),
+            Some(Call::Asked { .. } | Call::Started) | None => None,
+        };
+        self.check(proposed.is_some(), "INV-13", || {
             format!("{call} of {turn} is answered by {request}, but it is {was:?}")
         });
         let Some(asked) = self.requests.get_mut(&request) else { return };
+        let same = match &asked.request.kind {
+            RequestKind::Permission(ask) => Some(ask.action) == proposed && ask.call == call,
+            _ => false,
+        };
         let used = std::mem::replace(&mut asked.used, true);
         let allowed = match &asked.standing {
             Standing::Decided(Decision::Allow { .. }) => Some(true),
@@ -142,6 +150,9 @@ impl Model {
             Standing::Decided(_) | Standing::Open | Standing::Withdrawn => None,
         };
         self.check(!used, "INV-13", || format!("the answer of {request} is used twice"));
+        self.check(same || !runs, "INV-14", || {
+            format!("{call} of {turn} runs by {request}, which was about another action")
+        });
         let refused_anyway = !runs && interrupted && allowed.is_some();
         self.check(allowed == Some(runs) || refused_anyway, "INV-13", || {
             format!("{call} of {turn} goes on ({runs}) against the decision of {request}")
@@ -208,6 +219,7 @@ impl Model {
         delegated: bool,
     ) {
         self.counts.decided += 1;
+        self.scope.decided = true;
         let Some(asked) = self.requests.get_mut(&id) else {
             self.fail("INV-12", format!("{id} is decided, and was never asked"));
             return;

@@ -3,7 +3,7 @@
 use aion_core::agent::TeamHold;
 use aion_core::event::{DeadLetterReason, Event};
 use aion_core::id::{MessageId, TurnId};
-use aion_core::message::{Recipient, Sender};
+use aion_core::message::{Body, Recipient, Sender};
 use aion_core::turn::TurnOutcome;
 
 use super::Mutant;
@@ -164,8 +164,8 @@ impl Mutant {
                 events.len() != count
             }
             Self::LeakKey => events.iter_mut().any(|event| match event {
-                Event::MessageSent { key: Some(key), .. } => {
-                    crate::world::SECRET_KEY.clone_into(&mut key.content);
+                Event::MessageSent { message, key: Some(_), .. } => {
+                    message.summary = Some(crate::world::SECRET_KEY.to_owned());
                     true
                 }
                 _ => false,
@@ -195,6 +195,25 @@ impl Mutant {
                     offer: Some(task),
                     reserved: None,
                 });
+                true
+            }
+            Self::Flood => {
+                let Some(Event::MessageSent { message, recipients, .. }) = events.last() else {
+                    return false;
+                };
+                let written = matches!(message.body, Body::Text(_))
+                    && matches!(message.from, Sender::Agent(_))
+                    && model.settings.limits.messages_per_minute > 0;
+                if !written {
+                    return false;
+                }
+                let (message, recipients) = (message.clone(), recipients.clone());
+                for more in 1..=70 {
+                    let mut message = message.clone();
+                    message.id = MessageId(message.id.0 + more);
+                    let recipients = recipients.clone();
+                    events.push(Event::MessageSent { message, recipients, held: false, key: None });
+                }
                 true
             }
             _ => false,

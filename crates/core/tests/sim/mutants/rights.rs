@@ -3,7 +3,7 @@
 use aion_core::event::Event;
 use aion_core::id::SlotId;
 use aion_core::message::Sender;
-use aion_core::request::{Decision, RequestKind};
+use aion_core::request::{ActionHash, Decision, RequestKind};
 use aion_core::turn::ToolVerdict;
 
 use super::Mutant;
@@ -103,6 +103,30 @@ impl Mutant {
                 } => {
                     description.push_str(crate::world::SECRET_INPUT);
                     true
+                }
+                _ => false,
+            }),
+            Self::SwapAction => events.iter_mut().any(|event| match event {
+                Event::RequestOpened { request } => match &mut request.kind {
+                    RequestKind::Permission(ask) => {
+                        ask.action = ActionHash::of_text("something else");
+                        true
+                    }
+                    _ => false,
+                },
+                Event::ToolRefused { turn, slot, call, request, .. } => {
+                    let allowed = model.requests.get(request).is_some_and(|asked| {
+                        matches!(asked.standing, Standing::Decided(Decision::Allow { .. }))
+                    });
+                    if allowed {
+                        *event = Event::ToolStarted {
+                            turn: *turn,
+                            slot: *slot,
+                            call: call.clone(),
+                            request: *request,
+                        };
+                    }
+                    allowed
                 }
                 _ => false,
             }),
