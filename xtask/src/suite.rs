@@ -110,9 +110,9 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
     }
     if whole {
         let seeds = SEEDS.map(str::to_owned);
-        done.push(steps::run(root, &sim(&seeds).repeating(&["seeds"]))?);
+        done.push(steps::run(root, &sim(&seeds).repeating(&SIM_LINES))?);
         let kills = ["--kills".to_owned(), "200".to_owned()];
-        done.push(steps::run(root, &kill_loop(&kills).repeating(&["kills"]))?);
+        done.push(steps::run(root, &kill_loop(&kills).repeating(&KILL_LINES))?);
     }
     report(name, &done);
     Ok(())
@@ -123,6 +123,13 @@ const RULES: &str = "not binary_id(aion-core::sim)";
 /// What of the simulation is run with everything.
 const SEEDS: [&str; 7] =
     ["--seeds", "20000", "--determinism", "50", "--liveness", "500", "--mutants"];
+
+/// The lines of the simulation's report.
+const SIM_LINES: [&str; 5] =
+    ["operations", "seeds  ", "determinism  ", "liveness  ", "mutants caught"];
+/// The lines of the kill loop's report that say what was lost.
+const KILL_LINES: [&str; 5] =
+    ["kills  ", "while it ran", "messages lost", "acknowledged twice", "processes left"];
 
 /// What a test binary without the runner says at its end.
 const RESULT: &str = "test result:";
