@@ -1,16 +1,20 @@
 //! A store that fails: the state that was not stored is dropped, and nobody is told otherwise.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use aion_core::command::Caller;
 use aion_core::event::Event;
 use aion_core::id::Seq;
 use aion_core::message::Recipient;
+use aion_core::team::Progress;
 use aion_core::time::Millis;
 use aion_core::transcript::{Content, Item};
 use aion_runtime::SubmitError;
 use aion_store::EventStore;
-use aion_testkit::faults::{Fault, Operation};
+use aion_testkit::backend::Seen;
+use aion_testkit::faults::{Fault, FaultPlan, Operation};
 
-use crate::house::{LEAD, TestHouse, count, keyed, log, message, until};
+use crate::house::{BOB, LEAD, TestHouse, count, keyed, log, message, until};
 
 fn said(turn: aion_core::id::TurnId, text: &str) -> Item {
     Item { turn, step: 0, content: Content::Said { text: text.to_owned() } }
@@ -162,4 +166,71 @@ async fn a_session_that_falls_is_opened_again_and_not_for_ever() {
     house.service.close(handle.team()).await;
     let handle = house.service.open(handle.team()).await.unwrap();
     handle.submit(Caller::User, None, message(Recipient::Lead, "z")).await.unwrap();
+}
+
+/// Plays every agent: takes its mail, and ends its turn.
+fn play(seen: Seen) {
+    if let Seen::Turn(agent, input) = seen {
+        tokio::spawn(async move {
+            // The store may fail here too; the turn then ends without new mail.
+            let _ = agent.host.take_mail(input.turn, 1).await;
+            agent.done(input.turn, "done").await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn whatever_the_store_does_nothing_accepted_is_lost_or_doubled() {
+    for seed in 0..40 {
+        let mut house = TestHouse::new();
+        let (handle, _lead, _bob) = house.pair().await;
+        house.store.set_plan(FaultPlan::none().seeded(seed, 200));
+        let sending = tokio::spawn({
+            let handle = handle.clone();
+            async move {
+                for n in 0..40 {
+                    let to = Recipient::Agent(BOB);
+                    let send = || keyed(to, &format!("message {n}"), &n.to_string());
+                    while let Err(error) = handle.submit(Caller::User, None, send()).await {
+                        assert!(matches!(error, SubmitError::Unavailable(_)), "{error}");
+                        tokio::task::yield_now().await;
+                    }
+                }
+            }
+        });
+        loop {
+            while let Some(seen) = house.stage.try_next() {
+                play(seen);
+            }
+            house.clock.advance(Millis(20));
+            tokio::task::yield_now().await;
+            if sending.is_finished() {
+                house.store.set_plan(FaultPlan::none());
+                let progress = handle.query(aion_core::team::Team::progress).await;
+                if matches!(progress, Ok(Progress::Settled { .. })) {
+                    break;
+                }
+            }
+        }
+        sending.await.unwrap();
+        assert!(!house.store.injected().is_empty(), "seed {seed}: nothing went wrong");
+        let log = log(&*house.store, handle.team()).await;
+        let mut sent = BTreeMap::new();
+        let mut acknowledged = Vec::new();
+        for recorded in &log {
+            match &recorded.event {
+                Event::MessageSent { message, recipients, .. } if recipients == &[BOB] => {
+                    sent.insert(message.id, message.body.clone());
+                }
+                Event::TurnEnded { slot: BOB, acknowledged: mail, .. } => {
+                    acknowledged.extend(mail.iter().copied());
+                }
+                _ => {}
+            }
+        }
+        let bodies: BTreeSet<_> = sent.values().map(|body| format!("{body:?}")).collect();
+        assert_eq!((sent.len(), bodies.len()), (40, 40), "seed {seed}");
+        let accepted: Vec<_> = sent.into_keys().collect();
+        assert_eq!(acknowledged, accepted, "seed {seed}: once each, in the order of acceptance");
+    }
 }
