@@ -69,6 +69,10 @@ impl Proc {
         self.script.as_ref().map(|s| s.turn)
     }
 
+    fn runs_something(&self) -> bool {
+        self.script.as_ref().is_some_and(|s| s.calls.values().any(|call| *call == Call::Runs))
+    }
+
     /// The house is gone; nothing that it would still have said arrives.
     pub(crate) fn orphan(&mut self) {
         self.stopping = false;
@@ -426,6 +430,10 @@ impl World {
         if self.shutdown_of(slot).is_some() && self.rng.percent(50) {
             return Do::AnswerShutdown;
         }
+        let runs = self.procs.get(&slot).is_some_and(Proc::runs_something);
+        if runs && self.rng.percent(25) {
+            return Do::Network;
+        }
         if self.model.solo && self.rng.percent(20) {
             return Do::ProposeTeam;
         }
@@ -442,12 +450,12 @@ impl World {
                 (4, Do::Broadcast),
                 (1, Do::Burst),
                 (10, Do::TakeMail),
-                (3, Do::ReturnMail),
+                (6, Do::ReturnMail),
                 (12, Do::CreateTask),
                 (5, Do::UpdateTask),
                 (2, Do::Claim),
                 (8, Do::Tool),
-                (2, Do::Network),
+                (6, Do::Network),
                 (12, Do::DecideAsLead),
                 (5, Do::Spawn),
                 (3, Do::Leave),
@@ -471,13 +479,13 @@ impl World {
                 (2, Do::Broadcast),
                 (1, Do::Burst),
                 (10, Do::TakeMail),
-                (3, Do::ReturnMail),
+                (6, Do::ReturnMail),
                 (12, Do::Claim),
                 (10, Do::Complete),
                 (4, Do::CreateTask),
                 (4, Do::UpdateTask),
                 (14, Do::Tool),
-                (4, Do::Network),
+                (6, Do::Network),
                 (5, Do::Plan),
                 (2, Do::Ask),
                 (2, Do::Leave),

@@ -9,7 +9,7 @@ use aion_core::event::Event;
 use aion_core::id::{SlotId, TaskId, TurnId};
 use aion_core::message::{Recipient, Urgency};
 use aion_core::request::{Decision, RequestKind};
-use aion_core::task::{TaskChange, TaskStatus};
+use aion_core::task::{Task, TaskChange, TaskStatus};
 use aion_core::time::Millis;
 use aion_core::turn::{TurnOutcome, Unavailable};
 use aion_core::{Caller, Command};
@@ -18,6 +18,67 @@ use crate::model::Phase;
 use crate::world::{Fate, Reply, World};
 
 impl World {
+    /// Several want the same, and their commands share one append.
+    pub(crate) fn race(&mut self) {
+        match self.rng.below(3) {
+            0 => self.race_for_task(),
+            1 => self.race_for_decision(),
+            _ => self.race_with_members(),
+        }
+    }
+
+    fn race_for_task(&mut self) {
+        let Some(task) = self.some_task() else { return };
+        let version = self.team().and_then(|t| t.board().open().get(&task)).map(Task::version);
+        let batch: Vec<(Caller, Command)> = self
+            .model
+            .present()
+            .map(|(slot, _)| (Caller::Agent(slot), Command::ClaimTask { task, version }))
+            .collect();
+        let replies = self.submit_all(batch);
+        let won = replies.iter().filter(|r| matches!(r, Reply::Done { .. })).count();
+        self.model.check(won <= 1, "INV-10", || format!("{won} members claimed {task} at once"));
+    }
+
+    fn race_for_decision(&mut self) {
+        let open = self.open_requests(|_| true);
+        let Some(request) = self.rng.pick(&open).copied() else { return };
+        let Some(kind) = self.model.requests.get(&request).map(|a| a.request.kind.clone()) else {
+            return;
+        };
+        let mut batch = Vec::new();
+        for caller in [Caller::Agent(SlotId::LEAD), Caller::User, Caller::User] {
+            let decision = self.some_decision(&kind);
+            batch.push((caller, Command::Decide { request, decision }));
+        }
+        let replies = self.submit_all(batch);
+        let won = replies.iter().filter(|r| matches!(r, Reply::Done { .. })).count();
+        self.model.check(won <= 1, "INV-13", || format!("{request} was decided {won} times"));
+    }
+
+    /// Broadcasts between members that come, go and are renamed.
+    fn race_with_members(&mut self) {
+        let mut batch = Vec::new();
+        for _ in 0..self.rng.range(3, 6) {
+            let slot = self.some_slot();
+            let command = match self.rng.below(6) {
+                0 => Command::SpawnAgent { member: self.some_member() },
+                1 => Command::KillAgent { slot },
+                2 => Command::PauseAgent { slot },
+                _ => Command::SendMessage(Box::new(SendMessage {
+                    to: Recipient::Everyone,
+                    text: "to whoever is there".to_owned(),
+                    summary: None,
+                    urgency: Urgency::Wake,
+                    files: Vec::new(),
+                    key: None,
+                })),
+            };
+            batch.push((Caller::User, command));
+        }
+        self.submit_all(batch);
+    }
+
     pub(crate) fn crash_process(&mut self) {
         let running: Vec<(SlotId, u32)> =
             self.procs.iter().map(|(slot, p)| (*slot, p.generation)).collect();

@@ -20,6 +20,7 @@ enum Op {
     Send,
     SendAll,
     Batch,
+    Race,
     Retry,
     Decide,
     Task,
@@ -192,6 +193,7 @@ impl World {
             (12, Op::Send),
             (3, Op::SendAll),
             (4, Op::Batch),
+            (4, Op::Race),
             (6, Op::Retry),
             (16, Op::Decide),
             (8, Op::Task),
@@ -226,7 +228,7 @@ impl World {
             (2, Op::Tick),
             (1, Op::Withdraw),
         ]);
-        let op = if self.stats.operations > 150 && self.rng.permille(3) { Op::EndTeam } else { op };
+        let op = if self.stats.operations > 190 && self.rng.permille(4) { Op::EndTeam } else { op };
         self.do_op(op);
     }
 
@@ -239,6 +241,7 @@ impl World {
             }
             Op::SendAll => self.send(user, Recipient::Everyone),
             Op::Batch => self.send_batch(),
+            Op::Race => self.race(),
             Op::Retry => self.retry(),
             Op::Decide => self.decide_something(user),
             Op::Task => {

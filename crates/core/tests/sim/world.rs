@@ -120,6 +120,7 @@ pub(crate) struct World {
 /// The canaries: what is handed to the core, and may never be in a log.
 pub(crate) const SECRET_KEY: &str = "canary-key";
 pub(crate) const SECRET_INPUT: &str = "canary-input";
+pub(crate) const SECRETS: [&str; 3] = [SECRET_KEY, SECRET_INPUT, "canary-credential"];
 
 impl World {
     pub(crate) fn new(seed: u64, mutant: Option<Mutant>) -> Self {
@@ -524,8 +525,8 @@ impl World {
 
 fn credential(caller: Caller) -> Option<String> {
     match caller {
-        Caller::User => Some("user-1".to_owned()),
-        Caller::Agent(slot) => Some(format!("agent-{}", slot.0)),
+        Caller::User => Some("canary-credential-user".to_owned()),
+        Caller::Agent(slot) => Some(format!("canary-credential-{}", slot.0)),
         Caller::System => None,
     }
 }
