@@ -469,14 +469,15 @@ fn decided(decision: &Decision) -> String {
         Decision::Allow { scope: GrantScope::Member } => "yes, whenever it uses it".to_owned(),
         Decision::Allow { scope: GrantScope::Team } => "yes, for the whole team".to_owned(),
         Decision::Deny { reason } if reason.is_empty() => "no".to_owned(),
-        Decision::Deny { reason } => format!("no: {reason}"),
+        Decision::Deny { reason } | Decision::Decline { reason: Some(reason) } => {
+            format!("no: {reason}")
+        }
         Decision::ApprovePlan { .. } => "the plan is good".to_owned(),
         Decision::ReturnPlan { feedback } => format!("the plan has to change: {feedback}"),
         Decision::ApproveShutdown => "it leaves".to_owned(),
         Decision::RejectShutdown { reason } => format!("it stays: {reason}"),
         Decision::ForceShutdown => "it is ended".to_owned(),
         Decision::Consent => "yes".to_owned(),
-        Decision::Decline { reason: Some(reason) } => format!("no: {reason}"),
         Decision::Decline { reason: None } => "no".to_owned(),
         Decision::Answer { text } => text.clone(),
     }

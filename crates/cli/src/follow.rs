@@ -95,6 +95,10 @@ impl<'a> Follow<'a> {
         let deadline = most.map(|most| Instant::now() + most);
         let mut refresh = every(REFRESH);
         let mut last = Instant::now();
+        // A team that is followed from its middle may wait already.
+        if let Some(end) = self.consider().await? {
+            return self.finish(end);
+        }
         loop {
             tokio::select! {
                 biased;
@@ -178,7 +182,7 @@ impl<'a> Follow<'a> {
     async fn consider(&mut self) -> Result<Option<End>, Failure> {
         if let Some(end) = self.stopping.clone() {
             let quiet = |team: &Team| team.agents().all(|agent| agent.turn().is_none());
-            let stopped = self.handle.query(quiet).await.map_err(lost)?;
+            let stopped = self.handle.query(quiet).await.map_err(|error| lost(&error))?;
             if stopped {
                 self.catch_up().await?;
                 return Ok(Some(end));
@@ -189,7 +193,7 @@ impl<'a> Follow<'a> {
             return Ok(Some(end));
         }
         loop {
-            let progress = self.handle.query(Team::progress).await.map_err(lost)?;
+            let progress = self.handle.query(Team::progress).await.map_err(|error| lost(&error))?;
             if progress == Progress::Working {
                 return Ok(None);
             }
@@ -210,7 +214,11 @@ impl<'a> Follow<'a> {
     /// Shows everything that is stored; says whether there was anything.
     async fn catch_up(&mut self) -> Result<bool, Failure> {
         let before = self.story.seq();
-        let now = self.handle.submit(Caller::System, None, Command::Tick).await.map_err(lost)?;
+        let now = self
+            .handle
+            .submit(Caller::System, None, Command::Tick)
+            .await
+            .map_err(|error| lost(&error))?;
         self.take_up_to(now.seq).await?;
         Ok(self.story.seq() > before)
     }
@@ -320,7 +328,7 @@ impl<'a> Follow<'a> {
             Err(SubmitError::Rejected(why)) => {
                 self.watcher.note(self.story.team(), &format!("{request}: {why}"))
             }
-            Err(error) => Err(lost(error)),
+            Err(error) => Err(lost(&error)),
         }
     }
 
@@ -355,7 +363,7 @@ impl<'a> Follow<'a> {
                     .handle
                     .query(|team| team.lead().is_some_and(|lead| lead.turn().is_some()))
                     .await
-                    .map_err(lost)?;
+                    .map_err(|error| lost(&error))?;
                 let text = if busy {
                     "The lead's turn is interrupted; teammates go on. Ctrl+C again asks all to stop."
                 } else {
@@ -363,7 +371,7 @@ impl<'a> Follow<'a> {
                 };
                 match self.handle.submit(Caller::User, None, interrupt).await {
                     Ok(_) | Err(SubmitError::Rejected(_)) => {}
-                    Err(error) => return Err(lost(error)),
+                    Err(error) => return Err(lost(&error)),
                 }
                 self.watcher.note(self.story.team(), text)?;
                 Ok(None)
@@ -383,7 +391,7 @@ impl<'a> Follow<'a> {
         self.asked = None;
         match self.handle.submit(Caller::User, None, Command::StopTeam).await {
             Ok(_) | Err(SubmitError::Rejected(_)) => Ok(()),
-            Err(error) => Err(lost(error)),
+            Err(error) => Err(lost(&error)),
         }
     }
 }
@@ -411,7 +419,7 @@ async fn next_line(decider: &mut Decider, asked: bool) -> Option<String> {
     }
 }
 
-fn lost(error: SubmitError) -> Failure {
+fn lost(error: &SubmitError) -> Failure {
     Failure::new(aion_api::Exit::Failure, "team.unavailable", error.to_string())
 }
 

@@ -116,29 +116,26 @@ impl Repository {
     fn tree(&self, scratch: &Scratch, base: Option<&str>, to: Objects) -> Result<String, Failure> {
         let index = scratch.path("index");
         let objects = self.objects(scratch, to)?;
-        match base {
-            Some(tree) => {
-                self.git(["read-tree", tree]).index(&index).objects(&objects).text()?;
-            }
-            None => {
-                let own = self.git(["rev-parse", "--git-path", "index"]).bytes()?;
-                let own = self.workspace.join(OsStr::from_bytes(own.trim_ascii_end()));
-                match fs::copy(&own, &index) {
-                    Ok(_) => {}
-                    // A repository without an index has nothing in it.
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(error) => return Err(Failure::io(own.display(), &error)),
-                }
+        if let Some(tree) = base {
+            self.git(["read-tree", tree]).index(&index).objects(objects.as_ref()).text()?;
+        } else {
+            let own = self.git(["rev-parse", "--git-path", "index"]).bytes()?;
+            let own = self.workspace.join(OsStr::from_bytes(own.trim_ascii_end()));
+            match fs::copy(&own, &index) {
+                Ok(_) => {}
+                // A repository without an index has nothing in it.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(Failure::io(own.display(), &error)),
             }
         }
         // A file that cannot be read, or a nested repository without a commit, is left out of
         // every tree alike: it neither shows as a change nor is it undone.
         self.git(["add", "--all", "--ignore-errors", "--", ":/"])
             .index(&index)
-            .objects(&objects)
+            .objects(objects.as_ref())
             .tolerant()
             .text()?;
-        let tree = self.git(["write-tree"]).index(&index).objects(&objects).text()?;
+        let tree = self.git(["write-tree"]).index(&index).objects(objects.as_ref()).text()?;
         Ok(tree.trim().to_owned())
     }
 
@@ -153,7 +150,7 @@ impl Repository {
         let start = format!("{start}^{{tree}}");
         let raw = self
             .git(["diff-tree", "-r", "-z", "--raw", "--no-renames", "--relative", &start, now])
-            .objects(&objects)
+            .objects(objects.as_ref())
             .bytes()?;
         Ok(parse_raw(&raw))
     }
@@ -280,7 +277,7 @@ impl Git {
         self
     }
 
-    fn objects(mut self, paths: &Option<ObjectPaths>) -> Self {
+    fn objects(mut self, paths: Option<&ObjectPaths>) -> Self {
         if let Some(paths) = paths {
             self.command.env("GIT_OBJECT_DIRECTORY", &paths.own);
             self.command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", &paths.alternate);

@@ -109,7 +109,9 @@ pub(crate) fn submit_failure(error: SubmitError) -> Failure {
         SubmitError::Rejected(why) => {
             Failure::new(Exit::Usage, &format!("team.{}", why.code()), why.to_string())
         }
-        other => Failure::new(Exit::Failure, "team.unavailable", other.to_string()),
+        other @ (SubmitError::Unavailable(_) | SubmitError::Closed) => {
+            Failure::new(Exit::Failure, "team.unavailable", other.to_string())
+        }
     }
 }
 
@@ -120,6 +122,8 @@ pub(crate) fn open_failure(error: OpenError) -> Failure {
         OpenError::NoTeam(team) => {
             Failure::new(Exit::NotFound, "team.not_found", format!("there is no team {team}"))
         }
-        other => Failure::new(Exit::Failure, "team.unavailable", other.to_string()),
+        other @ OpenError::Fallen(_) => {
+            Failure::new(Exit::Failure, "team.unavailable", other.to_string())
+        }
     }
 }

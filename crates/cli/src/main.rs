@@ -1,4 +1,6 @@
-//! The binary `aion`: reads the command line and hands over; it decides nothing.
+//! The binary `aion`.
+//!
+//! It reads the command line and hands over; it decides nothing.
 
 mod answer;
 mod args;

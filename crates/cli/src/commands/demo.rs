@@ -36,6 +36,14 @@ use crate::{counts, output};
 mod account;
 
 const SCENARIO: &str = include_str!("../../demo/scenario.toml");
+/// The files that the team writes; the scenario names them between `@@`.
+const PARTS: [(&str, &str); 5] = [
+    ("@@TEAM.md@@", include_str!("../../demo/parts/TEAM.md")),
+    ("@@content.md@@", include_str!("../../demo/parts/content.md")),
+    ("@@style.css@@", include_str!("../../demo/parts/style.css")),
+    ("@@index.html@@", include_str!("../../demo/parts/index.html")),
+    ("@@programme.html@@", include_str!("../../demo/parts/programme.html")),
+];
 const README: &str = include_str!("../../demo/site/README.md");
 const CHECK: &str = include_str!("../../demo/site/test.sh");
 /// What the repository's own check is called.
@@ -48,7 +56,8 @@ const MOST: Duration = Duration::from_mins(10);
 const ACCENTS: [&str; 6] = ["#2f6f4f", "#8a3b12", "#1f5f8b", "#7a2e5d", "#5b5b00", "#9a1f40"];
 
 pub(super) async fn run(args: Demo, json: bool) -> Outcome {
-    if !args.yes && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+    let somebody = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !args.yes && !somebody {
         return Err(Failure::new(
             Exit::NeedsInput,
             "demo.nobody_there",
@@ -60,7 +69,9 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     let place = Place::make(&args)?;
     let (code, accent) = drawn()?;
     set_up(&place.site)?;
-    let scenario = daemon::parse_scenario("demo/scenario.toml", SCENARIO)?;
+    let text =
+        PARTS.iter().fold(SCENARIO.to_owned(), |text, (name, part)| text.replace(name, part));
+    let scenario = daemon::parse_scenario("demo/scenario.toml", &text)?;
     let daemon = Daemon::open(&place.data, scenario)?;
     let goal = format!(
         "Make the page for the open day of Harbour Garden. The edition code is {code}; it has to \
@@ -69,7 +80,7 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     let Opened { handle, beginning, from } =
         begin(&daemon, NAME, &place.site, goal, PermissionMode::Default).await?;
     let team = handle.team().clone();
-    daemon::keep_scenario(&place.data, &team, SCENARIO)?;
+    daemon::keep_scenario(&place.data, &team, &text)?;
     if !json {
         introduce(&place, &args)?;
     }
@@ -126,32 +137,14 @@ struct Place {
 
 impl Place {
     fn make(args: &Demo) -> Result<Self, Failure> {
-        let (root, temporary) = match &args.dir {
-            Some(dir) => {
-                fs::create_dir_all(dir).map_err(|error| Failure::io(dir.display(), &error))?;
-                let root =
-                    dir.canonicalize().map_err(|error| Failure::io(dir.display(), &error))?;
-                let taken = fs::read_dir(&root)
-                    .map_err(|error| Failure::io(dir.display(), &error))?
-                    .next()
-                    .is_some();
-                if taken {
-                    let message = format!("{} is not empty", dir.display());
-                    return Err(Failure::new(Exit::Conflict, "demo.not_empty", message));
-                }
-                (root, None)
-            }
-            None => {
-                let temporary = tempfile::Builder::new()
-                    .prefix("aion-demo-")
-                    .tempdir()
-                    .map_err(|error| Failure::io("make a temporary directory", &error))?;
-                let root = temporary
-                    .path()
-                    .canonicalize()
-                    .map_err(|error| Failure::io(temporary.path().display(), &error))?;
-                (root, Some(temporary))
-            }
+        let (root, temporary) = if let Some(dir) = &args.dir {
+            (empty_dir(dir)?, None)
+        } else {
+            let temporary = tempfile::Builder::new()
+                .prefix("aion-demo-")
+                .tempdir()
+                .map_err(|error| Failure::io("make a temporary directory", &error))?;
+            (canonical(temporary.path())?, Some(temporary))
         };
         Ok(Self { site: root.join("site"), data: root.join("data"), temporary })
     }
@@ -180,6 +173,21 @@ impl Place {
         self.keep();
         Ok(())
     }
+}
+
+fn canonical(dir: &Path) -> Result<PathBuf, Failure> {
+    dir.canonicalize().map_err(|error| Failure::io(dir.display(), &error))
+}
+
+/// A directory that is there, and empty.
+fn empty_dir(dir: &Path) -> Result<PathBuf, Failure> {
+    let fail = |error: std::io::Error| Failure::io(dir.display(), &error);
+    fs::create_dir_all(dir).map_err(fail)?;
+    if fs::read_dir(dir).map_err(fail)?.next().is_some() {
+        let message = format!("{} is not empty", dir.display());
+        return Err(Failure::new(Exit::Conflict, "demo.not_empty", message));
+    }
+    canonical(dir)
 }
 
 /// An edition code and an accent colour that nobody can know beforehand.

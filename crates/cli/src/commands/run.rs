@@ -37,10 +37,17 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
         None => None,
     };
     let (scenario, text) = scenario(&args, &dir, resumed.as_ref())?;
+    let goal = match resumed {
+        Some(_) => None,
+        None => Some(goal(&args)?),
+    };
     let daemon = Daemon::open(&dir, scenario)?;
-    let opened = match &resumed {
-        Some(team) => resume(&daemon, team).await,
-        None => create(&daemon, &args).await,
+    let opened = match (&resumed, goal) {
+        (Some(team), _) => resume(&daemon, team).await,
+        (None, Some(Goal { name, workspace, task })) => {
+            begin(&daemon, &name, &workspace, task, PermissionMode::Default).await
+        }
+        (None, None) => Err(Failure::usage("there is nothing to do")),
     };
     let Opened { handle, beginning, from } = match opened {
         Ok(opened) => opened,
@@ -144,7 +151,14 @@ async fn known_team(dir: &Path, wanted: &str) -> Result<TeamId, Failure> {
     Ok(find(&teams, Some(wanted))?.team.clone())
 }
 
-async fn create(daemon: &Daemon, args: &Run) -> Result<Opened, Failure> {
+/// What a new team is to do, and where.
+struct Goal {
+    name: String,
+    workspace: PathBuf,
+    task: String,
+}
+
+fn goal(args: &Run) -> Result<Goal, Failure> {
     let task = args.task.clone().unwrap_or_default();
     if task.trim().is_empty() {
         return Err(
@@ -153,7 +167,7 @@ async fn create(daemon: &Daemon, args: &Run) -> Result<Opened, Failure> {
     }
     let workspace = workspace(args.workspace.as_deref())?;
     let name = args.name.clone().unwrap_or_else(|| name_from(&task));
-    begin(daemon, &name, &workspace, task, PermissionMode::Default).await
+    Ok(Goal { name, workspace, task })
 }
 
 fn workspace(given: Option<&Path>) -> Result<PathBuf, Failure> {

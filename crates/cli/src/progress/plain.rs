@@ -1,5 +1,6 @@
 //! Progress as one line for each change: for logs, pipes and screen readers.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use aion_api::StatusReason;
@@ -96,7 +97,8 @@ pub(super) fn prompt(question: &Question) -> Result<(), Failure> {
         clean_text(&question.what)
     );
     for (at, option) in question.options.iter().enumerate() {
-        text.push_str(&format!("  {} {}\n", at + 1, clean_line(option, 200)));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {} {}", at + 1, clean_line(option, 200));
     }
     text.push_str(&question.keys);
     text.push_str("\n> ");

@@ -72,7 +72,7 @@ impl Tree {
         if shown < agents.len() {
             lines.push(format!(" … and {} more", agents.len() - shown));
         }
-        lines.push(self.summary(team, columns));
+        lines.push(Self::summary(team, columns));
         lines
     }
 
@@ -119,7 +119,7 @@ impl Tree {
         format!("{branch}{mark} {name}  {text}{}", self.paint.dim(&time))
     }
 
-    fn summary(&self, team: &Team, columns: usize) -> String {
+    fn summary(team: &Team, columns: usize) -> String {
         let counts = view::task_counts(team);
         let all = counts.completed + counts.in_progress + counts.pending;
         let filled = usize::try_from((counts.completed * BAR as u64).checked_div(all).unwrap_or(0))

@@ -90,8 +90,8 @@ impl Account {
                 if member.name.is_empty() {
                     let lead = agent.slot() == SlotId::LEAD;
                     let name = if lead { "lead" } else { agent.name().as_str() };
-                    member.name = name.to_owned();
-                    member.colour = agent.color().to_owned();
+                    name.clone_into(&mut member.name);
+                    agent.color().clone_into(&mut member.colour);
                 }
             }
             if let Event::RequestOpened { request } = &recorded.event {

@@ -1,0 +1,10 @@
+//! The real binary, run as a person or a program runs it.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod binary;
+mod demo;
+mod errors;
+mod reading;
+mod run;
+mod signals;
+mod undo;
