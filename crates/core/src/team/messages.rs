@@ -1,5 +1,7 @@
 //! Sending mail, and reading it in the middle of a turn.
 
+use std::collections::BTreeSet;
+
 use crate::agent::{Agent, Hold, Role};
 use crate::command::{Caller, KeyHash, SendMessage};
 use crate::event::Event;
@@ -219,7 +221,8 @@ impl Team {
         messages: &[MessageId],
     ) -> Result<(), Rejection> {
         let (agent, turn) = self.own_turn(caller, turn)?;
-        for message in messages {
+        // Named twice is returned once.
+        for message in BTreeSet::from_iter(messages) {
             if turn.mail.get(message).is_some_and(|step| *step > 0) {
                 d.push(Event::MessageReturned {
                     message: *message,
