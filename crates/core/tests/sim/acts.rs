@@ -185,7 +185,12 @@ impl World {
 
     fn return_mail(&mut self, slot: SlotId, generation: u32, turn: TurnId) {
         let Some(script) = self.script(slot, generation, turn) else { return };
-        let messages = std::mem::take(&mut script.taken);
+        let mut messages = std::mem::take(&mut script.taken);
+        if self.rng.percent(20) {
+            // Also what it may not give back: the opening, and what it never had.
+            let mail = self.model.members.get(&slot).map(|m| m.mail.keys().copied());
+            messages.extend(mail.into_iter().flatten());
+        }
         if !messages.is_empty() {
             self.submit(Caller::Agent(slot), Command::ReturnMail { turn, messages });
         }
@@ -280,7 +285,7 @@ impl World {
     }
 
     fn propose_tool(&mut self, slot: SlotId, generation: u32, turn: TurnId) {
-        let number = self.rng.below(12);
+        let number = self.rng.below(4);
         let (tool, class) = self
             .rng
             .pick(&[

@@ -408,9 +408,9 @@ pub(crate) fn before_effect(model: &mut Model, effect: &Effect) {
         match effect {
             Effect::Spawn { slot, generation } => member(slot)
                 .is_some_and(|m| m.generation == *generation && m.phase == Phase::Pending),
-            Effect::RunTurn { slot, turn } => {
-                member(slot).is_some_and(|m| m.turn.as_ref().is_some_and(|t| t.id == *turn))
-            }
+            Effect::RunTurn { slot, turn } => member(slot).is_some_and(|m| {
+                m.turn.as_ref().is_some_and(|t| t.id == *turn && t.detached.is_none())
+            }),
             Effect::Interrupt { slot, turn } => member(slot)
                 .is_some_and(|m| m.turn.as_ref().is_some_and(|t| t.id == *turn && t.interrupted)),
             Effect::Answer { request, decision, .. } => model

@@ -16,7 +16,7 @@ use aion_core::command::{Caller, KeyHash, Settings};
 use aion_core::event::{DeadLetterReason, Event, Recorded};
 use aion_core::id::{AgentName, CommandId, GrantId, MessageId, RequestId, SlotId, TaskId, TurnId};
 use aion_core::message::{Recipient, Sender, Urgency};
-use aion_core::permission::{Delegation, Grant, ToolClass};
+use aion_core::permission::{Delegation, Grant, GrantScope, ToolClass};
 use aion_core::request::{ActionHash, Decision, Request};
 use aion_core::time::Timestamp;
 use aion_core::turn::TurnOutcome;
@@ -47,6 +47,8 @@ pub(crate) struct Mail {
     /// The request whose decision it carries.
     pub(crate) answers: Option<RequestId>,
     pub(crate) accepted_at: Timestamp,
+    /// The model step before which it was read.
+    pub(crate) step: u32,
     pub(crate) attempts: u32,
     pub(crate) redelivered: bool,
     /// Somebody wrote it.
@@ -108,6 +110,7 @@ pub(crate) struct Member {
 pub(crate) struct Task {
     pub(crate) owner: Option<SlotId>,
     pub(crate) in_progress: bool,
+    pub(crate) created_by: Sender,
     pub(crate) blocked_by: BTreeSet<TaskId>,
     pub(crate) version: u32,
 }
@@ -181,6 +184,8 @@ pub(crate) struct Scope {
     /// Live turns that an opening took care of.
     pub(crate) cared_for: BTreeSet<TurnId>,
     pub(crate) user_acted: bool,
+    /// How far the "allow" of this command reaches, and whether nobody waited for it.
+    pub(crate) allowed: Option<(GrantScope, bool)>,
     /// An answer is carried back; no mailbox is too full for it.
     pub(crate) decided: bool,
     /// A newer request takes the place of one that was open.
@@ -348,8 +353,8 @@ impl Model {
                     self.key_used(key);
                 }
             }
-            Event::MessageDelivered { message, slot, turn, .. } => {
-                self.message_delivered(*message, *slot, *turn);
+            Event::MessageDelivered { message, slot, turn, step } => {
+                self.message_delivered(*message, *slot, *turn, *step);
             }
             Event::MessageReturned { message, slot, turn } => {
                 self.message_returned(*message, *slot, *turn);
@@ -391,7 +396,7 @@ impl Model {
             }
 
             Event::TaskCreated { task, owner, blocked_by, by, .. } => {
-                self.task_created(*task, *owner, blocked_by);
+                self.task_created(*task, *owner, blocked_by, *by);
                 self.progress_by(*by);
             }
             Event::TaskChanged { task, change, by } => {

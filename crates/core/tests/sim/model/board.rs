@@ -15,6 +15,7 @@ impl Model {
         id: TaskId,
         owner: Option<SlotId>,
         blocked_by: &[TaskId],
+        created_by: Sender,
     ) {
         let last = self.last_task;
         self.check(id.0 == last + 1, "INV-11", || format!("task {id} follows #{last}"));
@@ -32,6 +33,7 @@ impl Model {
             Task {
                 owner,
                 in_progress: false,
+                created_by,
                 blocked_by: blocked_by.iter().copied().collect(),
                 version: 1,
             },
@@ -114,6 +116,10 @@ impl Model {
         if slot == SlotId::LEAD || by == Sender::System {
             return;
         }
+        let claims = change.owner == Some(Some(slot));
+        let may = before.owner == Some(slot)
+            || (before.owner.is_none() && (claims || before.created_by == Sender::Agent(slot)));
+        self.check(may, "INV-10", || format!("{slot} changes task {id}, which is not its own"));
         let taken = before.owner.is_some_and(|owner| owner != slot);
         let takes = change.owner.is_some() || change.status.is_some();
         self.check(!(taken && takes), "INV-10", || {

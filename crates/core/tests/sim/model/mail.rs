@@ -66,6 +66,7 @@ impl Model {
                     from: message.from,
                     answers,
                     accepted_at: message.sent_at,
+                    step: 0,
                     attempts: 0,
                     redelivered: false,
                     text: matches!(message.body, Body::Text(_)),
@@ -142,7 +143,13 @@ impl Model {
         mail
     }
 
-    pub(super) fn message_delivered(&mut self, id: MessageId, slot: SlotId, turn: TurnId) {
+    pub(super) fn message_delivered(
+        &mut self,
+        id: MessageId,
+        slot: SlotId,
+        turn: TurnId,
+        step: u32,
+    ) {
         self.in_live_turn(slot, turn);
         let Some(member) = self.member(slot) else { return };
         // The answer that a call waits for is taken by that call, past everything else; notices
@@ -155,20 +162,25 @@ impl Model {
             .filter(|oldest| *oldest < id);
         let apart = member.mail.get(&id).is_some_and(|m| m.held || m.answers.is_some());
         let answers = member.mail.get(&id).and_then(|m| m.answers);
+        let attempts = member.mail.get(&id).map_or(0, |m| m.attempts);
         self.check(older.is_none() || apart, "INV-04", || {
             format!("{slot} reads {id} before {older:?}")
         });
-        self.put_in_turn(id, slot, turn);
+        self.check(attempts == 0 || apart, "INV-03", || {
+            format!("{id} failed {attempts} times, and {slot} reads it together with other mail")
+        });
+        self.put_in_turn(id, slot, turn, step);
         if let Some(request) = answers {
             self.answer_taken(slot, turn, request);
         }
     }
 
-    fn put_in_turn(&mut self, id: MessageId, slot: SlotId, turn: TurnId) {
+    fn put_in_turn(&mut self, id: MessageId, slot: SlotId, turn: TurnId, step: u32) {
         let Some(member) = self.member(slot) else { return };
         let home = member.mail.get(&id).map(|m| m.home);
         if let Some(mail) = member.mail.get_mut(&id) {
             mail.home = Home::InTurn(turn);
+            mail.step = step;
         }
         self.check(home == Some(Home::Queued), "INV-01", || {
             format!("{id} is delivered to {slot}, but its home is {home:?}")
@@ -178,6 +190,7 @@ impl Model {
     pub(super) fn message_returned(&mut self, id: MessageId, slot: SlotId, turn: TurnId) {
         self.in_live_turn(slot, turn);
         let Some(member) = self.member(slot) else { return };
+        let step = member.mail.get(&id).map_or(0, |m| m.step);
         let home = member.mail.get(&id).map(|m| m.home);
         if let Some(mail) = member.mail.get_mut(&id) {
             mail.home = Home::Queued;
@@ -185,6 +198,7 @@ impl Model {
         self.check(home == Some(Home::InTurn(turn)), "INV-01", || {
             format!("{id} is returned from {turn}, but its home is {home:?}")
         });
+        self.check(step > 0, "INV-01", || format!("{id} is returned, and was in the opening"));
     }
 
     pub(super) fn message_superseded(&mut self, id: MessageId, slot: SlotId, by: MessageId) {
@@ -271,7 +285,7 @@ impl Model {
             format!("{slot} begins {turn} at {at}, it was to wait until {not_before}")
         });
         for id in batch {
-            self.put_in_turn(*id, slot, turn);
+            self.put_in_turn(*id, slot, turn, 0);
         }
         self.reserve_first(turn, reserved);
     }

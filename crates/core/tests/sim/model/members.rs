@@ -94,6 +94,12 @@ impl Model {
                 format!("spawn {by} by the lead with an allowance of {allowed}")
             });
         }
+        let lead_mode = self.members.get(&SlotId::LEAD).map(|m| m.mode);
+        let shrinks =
+            by != Sender::Agent(SlotId::LEAD) || consent.is_some() || Some(spec.mode) <= lead_mode;
+        self.check(shrinks, "INV-14", || {
+            format!("the lead in mode {lead_mode:?} brought {slot} in with {:?}", spec.mode)
+        });
         self.scope.brought_in = true;
         self.unique_name(slot, &spec.name);
         self.add_member(slot, spec, false);

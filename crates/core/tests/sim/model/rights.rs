@@ -5,7 +5,7 @@ use aion_core::budget::{Amount, Cap, Usage};
 use aion_core::command::Caller;
 use aion_core::id::{GrantId, RequestId, SlotId, TurnId};
 use aion_core::message::Sender;
-use aion_core::permission::{Delegation, Grant, GrantRule, ToolClass};
+use aion_core::permission::{Delegation, Grant, GrantRule, GrantScope, ToolClass};
 use aion_core::request::{ActionHash, Decision, Request, RequestKind, Withdrawal};
 use aion_core::shutdown::{ShutdownHandshake, ShutdownStage};
 use aion_core::time::Timestamp;
@@ -236,6 +236,10 @@ impl Model {
         let speaks = Sender::from(actor) == by || by == Sender::System;
         self.check(speaks, "INV-14", || format!("{actor:?} decides {id} in the name of {by:?}"));
         self.check_authority(&request, by, decision, delegated);
+        if let Decision::Allow { scope } = decision {
+            let orphaned = self.requests.get(&id).is_some_and(|a| a.orphaned);
+            self.scope.allowed = Some((*scope, orphaned));
+        }
         if let RequestKind::Permission(ask) = &request.kind {
             match decision {
                 Decision::Deny { .. } => {
@@ -367,6 +371,19 @@ impl Model {
         let wide = grant.slot.is_none() || !matches!(grant.rule, GrantRule::Action { .. });
         self.check(by_person || !wide, "INV-14", || {
             format!("{:?} gave {:?} through {actor:?}", grant.by, grant.rule)
+        });
+        let allowed = self.scope.allowed;
+        let exact_once = matches!(grant.rule, GrantRule::Action { once: true, .. });
+        let fits = match allowed {
+            // An "allow" whose turn ended before it was taken.
+            None => exact_once && !self.scope.ended_turns.is_empty(),
+            Some((GrantScope::Once, orphaned)) => exact_once && orphaned,
+            Some((GrantScope::Action, _)) => grant.slot.is_some(),
+            Some((GrantScope::Member, _)) => grant.slot.is_some() && wide,
+            Some((GrantScope::Team, _)) => grant.slot.is_none(),
+        };
+        self.check(fits, "INV-14", || {
+            format!("{} ({:?}) is wider than the decision {:?}", grant.id, grant.rule, allowed)
         });
         let known = self.spent_grants.contains(&grant.id)
             || self.grants.insert(grant.id, grant.clone()).is_some();
