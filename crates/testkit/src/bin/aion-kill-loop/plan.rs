@@ -43,7 +43,7 @@ pub(crate) fn kills(kills: usize, chance: &mut Chance) -> Vec<Kill> {
         order.iter().cycle().take(named).map(|name| at_point(name, chance)).collect();
     list.extend((0..kills / 5).map(|_| Kill::Recovering(chance.below(1_000))));
     while list.len() < kills {
-        list.push(Kill::Working(Duration::from_millis(40 + chance.below(420))));
+        list.push(Kill::Working(Duration::from_millis(40 + chance.below(760))));
     }
     chance.shuffle(&mut list);
     list

@@ -1,0 +1,89 @@
+//! Measures the product against baselines of the same machine in the same run; it asserts nothing
+//! but what it prints.
+
+mod agents;
+mod baseline;
+mod crew;
+mod inbox;
+mod mailbox;
+mod opening;
+mod sink;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use aion_testkit::figures::Report;
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+/// Measure; prints ratios to a baseline of the same run.
+#[derive(Debug, Parser)]
+#[command(name = "aion-bench")]
+struct Arguments {
+    #[command(subcommand)]
+    which: Which,
+}
+
+#[derive(Debug, Subcommand)]
+enum Which {
+    /// Sending: latency, throughput, and cost as the log grows.
+    Mailbox(Form),
+    /// Many agents in one process: memory, registration, latency under load.
+    Agents(Form),
+    /// Opening a long log, and listing many teams.
+    Open(Form),
+}
+
+/// How a benchmark is run and shown.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Form {
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Run a hundredth of it, to see that it runs; its figures mean nothing.
+    #[arg(long)]
+    pub(crate) small: bool,
+    /// Only the part whose name begins like this: of mailbox, latency, throughput or growth.
+    #[arg(long)]
+    pub(crate) part: Option<String>,
+}
+
+impl Form {
+    /// So many, or a hundredth of it, but at least `least`.
+    pub(crate) fn scale(&self, whole: u64, least: u64) -> u64 {
+        if self.small { (whole / 100).max(least) } else { whole }
+    }
+
+    /// Whether a part is wanted.
+    pub(crate) fn wants(&self, part: &str) -> bool {
+        self.part.as_ref().is_none_or(|wanted| part.starts_with(wanted.as_str()))
+    }
+}
+
+fn main() -> ExitCode {
+    let (measured, form) = match Arguments::parse().which {
+        Which::Mailbox(form) => (run(mailbox::measure(&form)), form),
+        Which::Agents(form) => (run(agents::measure(&form)), form),
+        Which::Open(form) => (run(opening::measure(&form)), form),
+    };
+    match measured {
+        Ok(report) => {
+            report.print(form.json);
+            if report.is_good() || form.small { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            tell(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(measuring: impl Future<Output = Result<Report>>) -> Result<Report> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measuring)
+}
+
+/// Says how far a measurement is, beside its figures.
+pub(crate) fn tell(line: &str) {
+    // Without a standard error there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
