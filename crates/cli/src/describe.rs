@@ -192,9 +192,18 @@ pub(crate) fn describe(before: &Team, team: &Team, recorded: &Recorded) -> Happe
             *slot,
             "delivered",
             vec![("message", message.to_string()), ("step", step.to_string())],
-            format!("reads {message} in the middle of its turn"),
-            // An answer that a waiting call takes belongs to that call's own step.
-            if *step > 0 { Step } else { Detail },
+            match team.message(*message) {
+                Some(read) => format!(
+                    "reads {message} from {} in the middle of its turn",
+                    sender_name(team, read.from)
+                ),
+                None => format!("reads {message} in the middle of its turn"),
+            },
+            // Protocol messages belong to what led to them; text is what a member waits for.
+            match team.message(*message).map(|read| &read.body) {
+                Some(Body::Text(_)) if *step > 0 => Step,
+                Some(Body::Text(_) | Body::Protocol(_)) | None => Detail,
+            },
         ),
         Event::MessageReturned { message, slot, .. } => of(
             *slot,

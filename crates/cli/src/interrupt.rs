@@ -1,6 +1,11 @@
-//! Signals of the person and the system, counted in stages; it ends nothing by itself.
+//! Signals of the person and the system, counted in stages; it never decides what becomes of a team.
 
+use std::time::Duration;
+
+use aion_api::Exit;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::exit::Failure;
 
@@ -24,36 +29,79 @@ pub(crate) enum Signalled {
     Terminate,
 }
 
-/// Listens for signals from here on.
+impl Signalled {
+    /// The exit code that goes with it.
+    pub(crate) fn exit(self) -> Exit {
+        match self {
+            Self::Interrupt => Exit::Interrupted,
+            Self::Terminate => Exit::Terminated,
+        }
+    }
+}
+
+/// How long the program has to end by itself once everything is to end at once.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Listens for signals from here on, in a task of its own: a terminal that takes no output must not
+/// keep a person from ending the program.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    stage: Stage,
+    wishes: mpsc::UnboundedReceiver<Wish>,
+    listener: JoinHandle<()>,
 }
 
 impl Signals {
     /// Begins to listen. From then on Ctrl+C does not end the process by itself.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let on = |kind| signal(kind).map_err(|error| Failure::io("listen for signals", &error));
-        Ok(Self {
-            interrupt: on(SignalKind::interrupt())?,
-            terminate: on(SignalKind::terminate())?,
-            hangup: on(SignalKind::hangup())?,
-            stage: Stage::default(),
-        })
+        let (sender, wishes) = mpsc::unbounded_channel();
+        let listening = listen(
+            on(SignalKind::interrupt())?,
+            on(SignalKind::terminate())?,
+            on(SignalKind::hangup())?,
+            sender,
+        );
+        Ok(Self { wishes, listener: tokio::spawn(listening) })
     }
 
     /// The next wish.
     pub(crate) async fn next(&mut self) -> Wish {
+        match self.wishes.recv().await {
+            Some(wish) => wish,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+async fn listen(
+    mut interrupt: Signal,
+    mut terminate: Signal,
+    mut hangup: Signal,
+    wishes: mpsc::UnboundedSender<Wish>,
+) {
+    let mut stage = Stage::default();
+    loop {
         let signalled = tokio::select! {
-            Some(()) = self.interrupt.recv() => Signalled::Interrupt,
-            Some(()) = self.terminate.recv() => Signalled::Terminate,
-            Some(()) = self.hangup.recv() => Signalled::Terminate,
-            else => std::future::pending().await,
+            Some(()) = interrupt.recv() => Signalled::Interrupt,
+            Some(()) = terminate.recv() => Signalled::Terminate,
+            Some(()) = hangup.recv() => Signalled::Terminate,
+            else => return,
         };
-        self.stage.advance(signalled)
+        let wish = stage.advance(signalled);
+        if wishes.send(wish).is_err() {
+            return;
+        }
+        if let Wish::Kill(signalled) = wish {
+            tokio::time::sleep(PATIENCE).await;
+            // Every child process hangs on a leash that ends with this process.
+            std::process::exit(i32::from(signalled.exit().code()));
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
@@ -30,10 +31,21 @@ fn main() -> ExitCode {
         // Before anything else: this process holds another one, and does nothing beside it.
         return aion_agent::leash::leash_main(words);
     }
+    log_to_stderr();
     let cli = args::Cli::parse();
     let json = cli.json;
     match commands::run(cli) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => failure.report(json),
+    }
+}
+
+/// With `AION_LOG`, for example `AION_LOG=debug`, what goes on inside is written to standard error.
+fn log_to_stderr() {
+    if std::env::var_os("AION_LOG").is_some() {
+        tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::from_env("AION_LOG"))
+            .with_writer(std::io::stderr)
+            .init();
     }
 }

@@ -28,7 +28,7 @@ use crate::follow::{End, Follow};
 use crate::git::Repository;
 use crate::history::read_all;
 use crate::hosting::{Opened, begin};
-use crate::interrupt::{Signalled, Signals};
+use crate::interrupt::Signals;
 use crate::progress::{JsonLines, StoryTeller, Watcher};
 use crate::terminal::{Paint, clean_line};
 use crate::{counts, output};
@@ -85,14 +85,14 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
         introduce(&place, &args)?;
     }
     let mut watcher: Box<dyn Watcher> =
-        if json { Box::<JsonLines>::default() } else { Box::new(StoryTeller::new()) };
+        if json { Box::<JsonLines>::default() } else { Box::new(StoryTeller::new(!args.yes)) };
     watcher.begin(&beginning)?;
     let decider =
         if args.yes { Decider::Auto(demo_answer) } else { Decider::Person(Typed::read()) };
     let mut follow = Follow::new(handle, watcher.as_mut(), decider, &mut signals, from);
     let end = follow.run(Some(MOST)).await;
     let judged = match end {
-        Ok(End::Killed(signalled)) => std::process::exit(i32::from(by_signal(signalled).code())),
+        Ok(End::Killed(signalled)) => std::process::exit(i32::from(signalled.exit().code())),
         Ok(end) => judge(&daemon, &place, &team, &code, end).await,
         Err(failure) => Err(failure),
     };
@@ -105,7 +105,7 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
         }
     };
     let exit = match judged.end {
-        End::Stopped(signalled) => by_signal(signalled),
+        End::Stopped(signalled) => signalled.exit(),
         _ if judged.account.ok() => Exit::Success,
         _ => Exit::Failure,
     };
@@ -116,13 +116,6 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     }
     place.leave(args.keep || exit != Exit::Success, json)?;
     Ok(exit)
-}
-
-fn by_signal(signalled: Signalled) -> Exit {
-    match signalled {
-        Signalled::Interrupt => Exit::Interrupted,
-        Signalled::Terminate => Exit::Terminated,
-    }
 }
 
 /// Where the demo works.
@@ -262,7 +255,7 @@ fn introduce(place: &Place, args: &Demo) -> Result<(), Failure> {
     ))?;
     let place = place.site.display();
     output::line(&paint.dim(&format!(
-        "  Their words are a script; mail, tasks, requests, crash and files are real. {place}"
+        "  Their words are a script; mail, tasks, requests, crash and files are real:\n  {place}"
     )))?;
     if !args.yes {
         output::line(&paint.dim(

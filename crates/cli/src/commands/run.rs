@@ -18,7 +18,7 @@ use crate::exit::{Failure, Outcome};
 use crate::follow::{End, Follow};
 use crate::history::find;
 use crate::hosting::{self, Opened, begin, resume, submit_failure};
-use crate::interrupt::{Signalled, Signals};
+use crate::interrupt::Signals;
 use crate::paths::data_dir;
 use crate::progress::{Beginning, JsonLines, Plain, Quiet, Tree, Watcher};
 use crate::terminal::{clean_line, is_screen};
@@ -79,7 +79,7 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
     match result {
         Ok(End::Killed(signalled)) => {
             // Every child process hangs on a leash that ends with this process.
-            std::process::exit(i32::from(by_signal(signalled).code()));
+            std::process::exit(i32::from(signalled.exit().code()));
         }
         Ok(end) => {
             daemon.close().await;
@@ -95,8 +95,9 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
 fn chosen(progress: Progress, json: bool) -> Progress {
     match progress {
         _ if json => Progress::Json,
-        Progress::Auto if is_screen() => Progress::Tree,
-        Progress::Auto => Progress::Plain,
+        // What is drawn again in place needs a terminal.
+        Progress::Auto | Progress::Tree if is_screen() => Progress::Tree,
+        Progress::Auto | Progress::Tree => Progress::Plain,
         given => given,
     }
 }
@@ -224,17 +225,10 @@ fn members(given: &[String]) -> Result<Vec<(AgentName, Option<String>)>, Failure
         .collect()
 }
 
-fn by_signal(signalled: Signalled) -> Exit {
-    match signalled {
-        Signalled::Interrupt => Exit::Interrupted,
-        Signalled::Terminate => Exit::Terminated,
-    }
-}
-
 fn exit(end: &End) -> Exit {
     match end {
         End::Settled { .. } | End::NeedsPerson(_) | End::Budget | End::TimeUp => status(end).exit(),
-        End::Stopped(signalled) | End::Killed(signalled) => by_signal(*signalled),
+        End::Stopped(signalled) | End::Killed(signalled) => signalled.exit(),
     }
 }
 

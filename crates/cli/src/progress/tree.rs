@@ -10,7 +10,7 @@ use aion_api::{AgentStatus, StatusReason};
 use aion_core::agent::{Agent, Role};
 use aion_core::event::{Event, Recorded};
 use aion_core::id::SlotId;
-use aion_core::message::Recipient;
+use aion_core::message::{Body, Recipient};
 use aion_core::team::Team;
 
 use super::width::{cut, fill, width};
@@ -246,7 +246,9 @@ impl Watcher for Tree {
                     doing.what.clone_from(description);
                 }
             }
-            Event::MessageSent { message, .. } if message.to == Recipient::User => {
+            Event::MessageSent { message, .. }
+                if message.to == Recipient::User && matches!(message.body, Body::Text(_)) =>
+            {
                 let text = format!("{} {}", happening.who, happening.clause);
                 return self.keep(team, &clean_text(&text));
             }
@@ -255,8 +257,8 @@ impl Watcher for Tree {
         let told = happening.weight == Weight::Alert
             && !matches!(recorded.event, Event::RequestOpened { .. });
         if told {
-            let text = clean_line(&format!("{} {}", happening.who, happening.clause), 200);
-            let text = self.paint.warn(&text);
+            let text = clean_line(&format!("{} {}", happening.who, happening.clause), 400);
+            let text = self.paint.warn(&cut(&text, size().0));
             return self.keep(team, &text);
         }
         Ok(())

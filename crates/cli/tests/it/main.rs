@@ -6,5 +6,6 @@ mod demo;
 mod errors;
 mod reading;
 mod run;
+mod screen;
 mod signals;
 mod undo;

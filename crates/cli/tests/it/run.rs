@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::binary::{Going, Home, Ran};
 
 /// A lead that makes one task, and does it with one tool call that has to be asked for.
-const ASKS: &str = r#"
+pub(crate) const ASKS: &str = r#"
 [[agent.team-lead.rule]]
 when = [{ given = 'Write (?<word>\w+)' }]
 call = [

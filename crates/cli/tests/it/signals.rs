@@ -120,6 +120,46 @@ fn the_second_stops_all_and_keeps_the_state() {
     assert_eq!(view["holds"], Value::Null);
 }
 
+/// A teammate that waits, and a lead that then sends more than a pipe holds.
+fn floods() -> String {
+    let much = "x".repeat(60_000);
+    format!(
+        r#"
+[[agent.team-lead.rule]]
+when = [{{ given = 'Begin' }}]
+call = [
+  {{ tool = "team_spawn_agent", input = {{ name = "bob", prompt = "Wait for the pipe." }} }},
+  {{ tool = "Bash", input = {{ command = "cat lead.pipe", timeout_seconds = 600 }} }},
+  {{ tool = "team_send_message", input = {{ to = "user", message = "{much}" }} }},
+  {{ tool = "team_send_message", input = {{ to = "user", message = "{much}" }} }},
+]
+
+[[agent.bob.rule]]
+when = [{{ given = "Wait for the pipe" }}]
+call = [{{ tool = "Bash", input = {{ command = "exec 3> bob.life; echo $$ >&3; cat bob.pipe", timeout_seconds = 600 }} }}]
+"#
+    )
+}
+
+#[test]
+fn the_last_stage_ends_everything_even_if_nobody_takes_the_output() {
+    let home = Home::new();
+    for pipe in ["lead.pipe", "bob.pipe", "bob.life"] {
+        nix::unistd::mkfifo(&home.work().join(pipe), Mode::S_IRWXU).unwrap();
+    }
+    let script = home.scenario(&floods());
+    let script = script.to_str().unwrap();
+    let going = Going::start(home.command(["run", "Begin", "--script", script, "--yes", "--json"]));
+    let bob = Life::of(&home, "bob.life");
+    drop(OpenOptions::new().write(true).open(home.work().join("lead.pipe")).unwrap());
+    // Two signals that cannot become one on their way: "stop", and then "at once".
+    going.signal(Signal::SIGTERM);
+    going.signal(Signal::SIGINT);
+    bob.end();
+    let code = going.end().code;
+    assert!(matches!(code, Some(130 | 143)), "{code:?}");
+}
+
 #[test]
 fn a_signal_to_stop_stops_at_once_and_keeps_the_state() {
     let home = Home::new();
