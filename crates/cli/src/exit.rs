@@ -39,6 +39,16 @@ impl Failure {
         Self::new(Exit::Usage, "usage", message)
     }
 
+    /// The same for a command whose work stops with its output: then silence would be a lie.
+    #[must_use]
+    pub(crate) fn aloud(self) -> Self {
+        if !self.silent {
+            return self;
+        }
+        Self::new(Exit::Failure, "output.gone", "nobody takes the output any more; all was stopped")
+            .with_hint("the team is kept: aion run --resume TEAM")
+    }
+
     /// Something the machine did not let us do.
     pub(crate) fn io(what: impl std::fmt::Display, error: &io::Error) -> Self {
         Self::new(Exit::Failure, "io", format!("{what}: {error}"))

@@ -57,6 +57,14 @@ impl Repository {
         Ok(name)
     }
 
+    /// Takes the record of a team that never was away again.
+    pub(crate) fn forget(&self, team: &TeamId) {
+        for name in [start_ref(team), ignored_ref(team)] {
+            // What stays behind names a team that does not exist, and hurts nobody.
+            let _ = self.git(["update-ref", "-d", name.as_str()]).text();
+        }
+    }
+
     /// Whether a start is recorded.
     pub(crate) fn has_start(&self, team: &TeamId) -> bool {
         self.git(["rev-parse", "--verify", "--quiet", &start_ref(team)]).text().is_ok()

@@ -37,12 +37,11 @@ pub(crate) async fn begin(
 ) -> Result<Opened, Failure> {
     let house = daemon.service.house();
     let id = house.ids.team();
-    let start_ref =
-        match Repository::around(workspace).map(|repository| repository.record_start(&id)) {
-            Some(Ok(start_ref)) => Some(start_ref),
-            Some(Err(failure)) => return Err(failure),
-            None => None,
-        };
+    let repository = Repository::around(workspace);
+    let start_ref = match &repository {
+        Some(repository) => Some(repository.record_start(&id)?),
+        None => None,
+    };
     let shown = workspace.display().to_string();
     let new = NewTeam {
         name: name.to_owned(),
@@ -52,13 +51,17 @@ pub(crate) async fn begin(
         lead: member(daemon, AgentName::lead(), None, task, mode),
         settings: Settings::default(),
     };
-    let handle =
-        daemon.service.create_as(id.clone(), Caller::User, None, new).await.map_err(|error| {
-            match error {
-                CreateError::Submit(error) => submit_failure(error),
-                CreateError::Open(error) => open_failure(error),
-            }
-        })?;
+    let made = daemon.service.create_as(id.clone(), Caller::User, None, new).await;
+    let handle = made.map_err(|error| {
+        // A team that is not there has no start either.
+        if let Some(repository) = &repository {
+            repository.forget(&id);
+        }
+        match error {
+            CreateError::Submit(error) => submit_failure(error),
+            CreateError::Open(error) => open_failure(error),
+        }
+    })?;
     let beginning =
         Beginning { team: id.to_string(), name: name.to_owned(), workspace: shown, start_ref };
     Ok(Opened { handle, beginning, from: Folded::new() })

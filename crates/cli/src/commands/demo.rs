@@ -18,7 +18,7 @@ use aion_core::permission::GrantScope;
 use aion_core::request::{Decision, RequestKind};
 use tempfile::TempDir;
 
-use self::account::Account;
+use self::account::{Account, count};
 use super::team::print_changes;
 use crate::answer::{self, Decider, Typed};
 use crate::args::Demo;
@@ -106,6 +106,7 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     };
     let exit = match judged.end {
         End::Stopped(signalled) => signalled.exit(),
+        End::NeedsPerson(_) => Exit::NeedsInput,
         _ if judged.account.ok() => Exit::Success,
         _ => Exit::Failure,
     };
@@ -301,8 +302,9 @@ async fn judge(
         None => Vec::new(),
     };
     let mut account = Account::of(&exported);
-    account.expect(end == (End::Settled { all_tasks_completed: true }), || {
-        format!("the team did not complete its tasks: {end:?}")
+    let completed = end == (End::Settled { all_tasks_completed: true });
+    account.expect(completed && totals.tasks_completed > 0, || {
+        format!("the team did not complete its tasks: {}", why(&end))
     });
     account.expect(check.passed, || format!("the check failed: {}", check.said));
     account.expect(totals == counts::count(&exported), || {
@@ -316,6 +318,16 @@ async fn judge(
         format!("{} message(s) could not be delivered", totals.messages_dead)
     });
     Ok(Judged { end, account, totals, changes, check })
+}
+
+fn why(end: &End) -> String {
+    match end {
+        End::Settled { .. } => "nobody could go on".to_owned(),
+        End::NeedsPerson(why) => why.clone(),
+        End::Budget => "the budget is used up".to_owned(),
+        End::Stopped(_) | End::Killed(_) => "it was stopped".to_owned(),
+        End::TimeUp => "the time was up".to_owned(),
+    }
 }
 
 /// Runs the repository's own check, as a person would.
@@ -347,18 +359,21 @@ fn report(judged: &Judged) -> Result<(), Failure> {
     let totals = &judged.totals;
     let mark = if totals.messages_dead == 0 { paint.good("✓") } else { paint.bad("✗") };
     output::line(&format!(
-        "  {mark} {} messages accepted, {} read, {} replaced by newer notices, {} lost",
-        totals.messages_accepted,
+        "  {mark} {} accepted, {} read, {} replaced by newer notices, {} lost",
+        count(totals.messages_accepted, "message"),
         totals.messages_acknowledged,
         totals.messages_superseded,
         totals.messages_dead
     ))?;
     output::line(&format!(
-        "    {} turns, {} tasks completed, {} requests decided, {} crash survived",
-        totals.turns, totals.tasks_completed, totals.requests_decided, totals.restarts
+        "    {}, {} completed, {} decided, {}",
+        count(totals.turns, "turn"),
+        count(totals.tasks_completed, "task"),
+        count(totals.requests_decided, "request"),
+        count(totals.restarts, "restart"),
     ))?;
     for problem in judged.account.problems() {
-        output::line(&format!("  {} {}", paint.bad("✗"), clean_line(problem, 300)))?;
+        output::line(&format!("  {} {}", paint.bad("✗"), clean_line(&problem, 300)))?;
     }
     output::line("")
 }

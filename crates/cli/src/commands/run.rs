@@ -87,7 +87,7 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
         }
         Err(failure) => {
             daemon.close().await;
-            Err(failure)
+            Err(failure.aloud())
         }
     }
 }

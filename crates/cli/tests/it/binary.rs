@@ -200,6 +200,12 @@ impl Going {
         self.child.stdin.take().unwrap()
     }
 
+    /// Reads no more, and lets the program notice.
+    pub(crate) fn leave(self) -> Child {
+        drop(self.stdout);
+        self.child
+    }
+
     /// Reads the rest, and waits for the end.
     pub(crate) fn end(mut self) -> Ran {
         let mut stdout = String::new();

@@ -75,6 +75,17 @@ fn names_that_would_deceive_are_refused() {
 }
 
 #[test]
+fn a_refused_team_leaves_nothing_in_the_repository() {
+    let home = Home::with_repository();
+    let script = home.scenario(IDLE);
+    let script = script.to_str().unwrap();
+    home.aion(["run", "t", "--script", script, "--json", "--name", "a\u{7}b"]).code(2);
+    assert_eq!(home.git(["for-each-ref", "refs/aion"]), "");
+    home.aion(["run", "t", "--script", script, "--json"]).code(0);
+    assert_eq!(home.git(["for-each-ref", "refs/aion"]).lines().count(), 2);
+}
+
+#[test]
 fn help_and_version_are_there() {
     let home = Home::new();
     let version = home.aion(["--version"]).code(0).stdout;

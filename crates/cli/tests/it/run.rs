@@ -182,6 +182,25 @@ fail = "hang"
 }
 
 #[test]
+fn a_reader_that_goes_away_stops_the_run_and_is_no_success() {
+    let home = Home::new();
+    let script = home.scenario(ASKS);
+    let script = script.to_str().unwrap();
+    let options = ["--on-approval", "wait", "--json"];
+    let mut command =
+        home.command(["run", "Write hello", "--script", script].iter().chain(&options));
+    command.stdin(Stdio::piped());
+    let mut going = Going::start(command);
+    let mut stdin = going.stdin();
+    going.until(|line| line["type"] == "needs");
+    let child = going.leave();
+    stdin.write_all(b"y\n").unwrap();
+    let ran = Ran::from(child.wait_with_output().unwrap()).code(1);
+    assert_eq!(ran.error_code(), "output.gone");
+    home.aion(["run", "--resume", "write", "--yes", "--json"]).code(0);
+}
+
+#[test]
 fn hostile_text_reaches_no_terminal_as_it_is() {
     let home = Home::new();
     let script = home.scenario(

@@ -127,7 +127,7 @@ impl Screen {
     fn control(&mut self, last: char, parameters: &str) {
         let n = parameters.parse().unwrap_or(1);
         match last {
-            'A' => self.row = self.row.checked_sub(n).expect("above the first line"),
+            'A' => self.row = self.row.checked_sub(n).unwrap(),
             'B' => self.row += n,
             'K' => self.cut_line(),
             'J' => {
@@ -219,6 +219,22 @@ fn the_demo_asks_a_person_and_tells_above_the_question() {
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("✓ sh test.sh: OK: 33 checks passed"), "{shown}");
     assert!(shown.contains(" 0 lost"), "{shown}");
+}
+
+#[test]
+fn a_no_ends_the_demo_calmly_and_keeps_it() {
+    let home = Home::new();
+    let dir = home.path("demo");
+    let mut on = OnTerminal::start(home.command(["demo", "--dir", dir.to_str().unwrap()]));
+    on.until("\n  > ");
+    on.type_line("n");
+    let (code, lines) = on.end();
+    let shown = lines.join("\n");
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(shown.contains("You said no, and I know no other way."), "{shown}");
+    assert!(shown.contains("✗ the team did not complete its tasks: nobody could go on"), "{shown}");
+    assert!(!dir.join("site/TEAM.md").exists());
+    assert!(dir.join("data").exists());
 }
 
 #[test]
