@@ -111,6 +111,11 @@ impl Grant {
             }
     }
 
+    /// Whether it names exactly this action.
+    pub(crate) fn names(&self, action: ActionHash) -> bool {
+        matches!(&self.rule, GrantRule::Action { action: a, .. } if *a == action)
+    }
+
     /// Whether it names one action, and not a whole tool.
     pub(crate) fn is_exact(&self) -> bool {
         matches!(self.rule, GrantRule::Action { .. })

@@ -191,6 +191,13 @@ fn fence(tag: &str, attributes: &str, text: &str, nonce: &mut dyn FnMut() -> Str
     format!("<{tag}-{mark}{attributes}>\n{body}\n</{tag}-{mark}>")
 }
 
+/// A text of somebody else as it may stand inside what a model reads: nothing in it looks like a
+/// fence.
+#[must_use]
+pub fn quote(text: &str) -> String {
+    escape_tags(text)
+}
+
 /// Escapes what looks like one of our tags, whatever its case and whatever is hidden in it.
 fn escape_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -61,6 +61,13 @@ pub enum Rejection {
         /// What was asked for.
         asked: u64,
     },
+    /// A limit that cannot be zero.
+    ZeroLimit {
+        /// Its name in the configuration.
+        limit: &'static str,
+    },
+    /// A higher budget is asked for where nothing caps it, or no higher than it is.
+    NoRaise,
     /// The recipient's mailbox is full.
     InboxFull {
         /// Whose.
@@ -150,6 +157,8 @@ impl Rejection {
             Self::ToSelf => "to_self",
             Self::Empty { .. } => "empty",
             Self::Limit { .. } => "limit",
+            Self::ZeroLimit { .. } => "zero_limit",
+            Self::NoRaise => "no_raise",
             Self::InboxFull { .. } => "inbox_full",
             Self::KeyReused => "key_reused",
             Self::NoSuchTurn { .. } => "no_such_turn",
@@ -211,6 +220,12 @@ impl fmt::Display for Rejection {
             Self::Empty { what } => write!(f, "{what} must not be empty"),
             Self::Limit { limit, allowed, asked } => {
                 write!(f, "the limit \"{limit}\" is {allowed}, and this would make {asked}")
+            }
+            Self::ZeroLimit { limit } => {
+                write!(f, "the limit \"{limit}\" must be at least 1")
+            }
+            Self::NoRaise => {
+                f.write_str("this raises nothing: name a cap that stands, and more than it is")
             }
             Self::InboxFull { name, allowed } => write!(
                 f,

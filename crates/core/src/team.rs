@@ -6,6 +6,7 @@
 
 mod agents;
 mod apply;
+mod checks;
 mod decide;
 mod decisions;
 mod draft;
@@ -39,9 +40,6 @@ use crate::time::Timestamp;
 pub use outstanding::TimerReason;
 pub use status::{Progress, Reason, Status};
 
-/// Members that left and are remembered, so that mail to them is refused by name.
-const DEPARTED_KEPT: usize = 32;
-
 /// One team.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Team {
@@ -53,7 +51,6 @@ pub struct Team {
     settings: Settings,
     holds: BTreeSet<TeamHold>,
     agents: BTreeMap<SlotId, Agent>,
-    departed: VecDeque<(SlotId, AgentName)>,
     messages: BTreeMap<MessageId, OpenMessage>,
     board: TaskBoard,
     requests: BTreeMap<RequestId, OpenRequest>,
@@ -254,7 +251,7 @@ impl Team {
     fn member(&self, slot: SlotId) -> Result<&Agent, Rejection> {
         match self.agents.get(&slot) {
             Some(agent) => Ok(agent),
-            None if self.departed.iter().any(|(s, _)| *s == slot) => {
+            None if slot.0 >= 1 && slot.0 <= self.last.slot => {
                 Err(Rejection::RecipientGone { slot })
             }
             None => Err(Rejection::UnknownAgent { slot, known: self.known_names() }),

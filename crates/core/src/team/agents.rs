@@ -11,6 +11,7 @@ use crate::request::{RequestKind, RequestState, Withdrawal};
 use crate::task::TaskChange;
 use crate::turn::{Turn, TurnOutcome};
 
+use super::checks::{member_words, within};
 use super::draft::Draft;
 use super::{Authority, Team};
 
@@ -57,21 +58,9 @@ impl Team {
             check_label(label).map_err(Rejection::BadName)?;
         }
         let asked = self.agents.len() as u64 + 1;
-        if asked > u64::from(limits.members) {
-            return Err(Rejection::Limit {
-                limit: "members",
-                allowed: limits.members.into(),
-                asked,
-            });
-        }
-        let asked = member.prompt.len() as u64;
-        if asked > u64::from(limits.message_bytes) {
-            return Err(Rejection::Limit {
-                limit: "message_bytes",
-                allowed: limits.message_bytes.into(),
-                asked,
-            });
-        }
+        within("members", limits.members.into(), asked)?;
+        member_words(member)?;
+        within("message_bytes", limits.message_bytes.into(), member.prompt.len() as u64)?;
         Ok(())
     }
 
@@ -214,7 +203,9 @@ impl Team {
         mode: PermissionMode,
     ) -> Result<(), Rejection> {
         let agent = self.member(slot)?;
-        let tighter = mode <= agent.mode;
+        // Plan mode ends in asking, which a member that never asks was not given.
+        let asks_again = agent.mode == PermissionMode::DontAsk && mode == PermissionMode::Plan;
+        let tighter = mode <= agent.mode && !asks_again;
         let allowed = match self.authority(caller)? {
             Authority::User | Authority::System => true,
             Authority::Lead | Authority::Solo => tighter,
@@ -300,7 +291,7 @@ impl Team {
         d.push(Event::AgentRemoved { slot, reason });
         self.tell_senders(d, agent, &undelivered, "it has left the team");
         if killed {
-            tell_lead(d, format!("{} was ended by the person", agent.name));
+            tell_lead(d, format!("{} has been taken out of the team", agent.name));
         }
     }
 
@@ -317,8 +308,7 @@ impl Team {
         for id in messages {
             // Notices that nobody wrote are owed to nobody, but the lead's mail is the person's concern.
             let concerns = |m: &crate::message::Envelope| {
-                matches!(m.body, Body::Text(_))
-                    && (m.from != Sender::System || to.slot == SlotId::LEAD)
+                needs_a_reader(&m.body) && (m.from != Sender::System || to.slot == SlotId::LEAD)
             };
             if let Some(message) = self.message(*id).filter(|m| concerns(m)) {
                 by_sender.entry(message.from).or_default().push(*id);
@@ -401,9 +391,30 @@ pub(super) fn restart_failed(d: &mut Draft, agent: &Agent, caller: Caller) {
 }
 
 pub(super) fn interrupt(d: &mut Draft, agent: &Agent, by: Sender) {
-    if let AgentState::Active { turn } = &agent.state
-        && turn.interrupted_by.is_none()
-    {
+    if let Some(turn) = agent.turn().filter(|turn| turn.interrupted_by.is_none()) {
         d.push(Event::InterruptRequested { turn: turn.id, slot: agent.slot, by });
+    }
+}
+
+/// Whether somebody should hear when this cannot be delivered: not where it only says how things
+/// stand, or answers what is closed.
+fn needs_a_reader(body: &Body) -> bool {
+    match body {
+        Body::Text(_) => true,
+        Body::Protocol(protocol) => match protocol {
+            ProtocolMessage::PermissionRequest { .. }
+            | ProtocolMessage::SandboxPermissionRequest { .. }
+            | ProtocolMessage::ShutdownRequest { .. }
+            | ProtocolMessage::PlanApprovalRequest { .. }
+            | ProtocolMessage::PlanApprovalResponse { .. }
+            | ProtocolMessage::TaskAssignment { .. } => true,
+            ProtocolMessage::IdleNotification { .. }
+            | ProtocolMessage::PermissionResponse { .. }
+            | ProtocolMessage::SandboxPermissionResponse { .. }
+            | ProtocolMessage::ShutdownApproved { .. }
+            | ProtocolMessage::ShutdownRejected { .. }
+            | ProtocolMessage::TeamPermissionUpdate { .. }
+            | ProtocolMessage::ModeSetRequest { .. } => false,
+        },
     }
 }

@@ -12,7 +12,7 @@ use crate::task::Task;
 use crate::time::Timestamp;
 use crate::turn::{ToolCallState, ToolVerdict, Turn, TurnOutcome};
 
-use super::{DEPARTED_KEPT, OpenMessage, Team, UsedKey};
+use super::{OpenMessage, Team, UsedKey};
 
 /// Colours given out by slot, in order.
 const COLORS: [&str; 8] =
@@ -67,10 +67,7 @@ impl Team {
             self.forget_copy(*id);
         }
         self.forget_pairs(slot);
-        self.departed.push_back((slot, agent.name));
-        if self.departed.len() > DEPARTED_KEPT {
-            self.departed.pop_front();
-        }
+        self.grants.retain(|_, grant| grant.slot != Some(slot));
     }
 
     pub(super) fn accept(
@@ -104,16 +101,16 @@ impl Team {
         if mailboxes > 0 {
             self.messages.insert(message.id, OpenMessage { envelope: message.clone(), mailboxes });
         }
-        if matches!(message.body, crate::message::Body::Text(_)) {
-            match message.from {
-                Sender::Agent(slot) => {
-                    let limit = self.settings.limits.messages_per_minute;
-                    let n = u32::try_from(recipients.len().max(1)).unwrap_or(u32::MAX);
-                    self.with(slot, |a| a.bucket.take(at, n.min(limit.max(1)), limit));
-                }
-                Sender::User => self.stale_pairs.clear(),
-                Sender::System => {}
+        match message.from {
+            Sender::Agent(slot) if is_counted(&message.body) => {
+                let limit = self.settings.limits.messages_per_minute;
+                let n = u32::try_from(recipients.len().max(1)).unwrap_or(u32::MAX);
+                self.with(slot, |a| a.bucket.take(at, n.min(limit.max(1)), limit));
             }
+            Sender::User if matches!(message.body, crate::message::Body::Text(_)) => {
+                self.stale_pairs.clear();
+            }
+            Sender::Agent(_) | Sender::User | Sender::System => {}
         }
         if let Some(key) = key {
             let receipt = Receipt { message: Some(message.id), ..Receipt::default() };
@@ -123,9 +120,10 @@ impl Team {
 
     pub(super) fn use_key(&mut self, at: Timestamp, key: &KeyHash, receipt: Receipt) {
         let used = UsedKey { content: key.content.clone(), receipt, at };
-        if self.keys.used.insert(key.key.clone(), used).is_none() {
-            self.keys.order.push_back(key.key.clone());
+        if self.keys.used.insert(key.key.clone(), used).is_some() {
+            self.keys.order.retain(|k| *k != key.key);
         }
+        self.keys.order.push_back(key.key.clone());
         let limits = &self.settings.limits;
         while let Some(oldest) = self.keys.order.front() {
             let old =
@@ -327,20 +325,33 @@ impl Team {
                 | RequestKind::DeleteTeam
                 | RequestKind::Question(_) => false,
             };
-        if let (RequestKind::Permission(ask), Decision::Deny { .. }) =
-            (&open.request.kind, decision)
-            && !self.denials.contains(&ask.action)
-        {
-            self.denials.push_back(ask.action);
-            if self.denials.len() > self.settings.limits.denials_kept as usize {
-                self.denials.pop_front();
+        let action = match &open.request.kind {
+            RequestKind::Permission(ask) => Some(ask.action),
+            RequestKind::Network(ask) => Some(ask.action),
+            RequestKind::Plan(_)
+            | RequestKind::Shutdown(_)
+            | RequestKind::Spawn(_)
+            | RequestKind::CreateTeam(_)
+            | RequestKind::RaiseBudget(_)
+            | RequestKind::DeleteTeam
+            | RequestKind::Question(_) => None,
+        };
+        match (action, decision) {
+            (Some(action), Decision::Deny { .. }) => {
+                // A "no" outlives every earlier "yes" to the same action.
+                self.grants.retain(|_, grant| !grant.names(action));
+                if !self.denials.contains(&action) {
+                    self.denials.push_back(action);
+                    if self.denials.len() > self.settings.limits.denials_kept as usize {
+                        self.denials.pop_front();
+                    }
+                }
             }
-        }
-        if let (RequestKind::Permission(ask), Decision::Allow { .. }, Sender::User) =
-            (&open.request.kind, decision, by)
-        {
             // The person has judged the action anew.
-            self.denials.retain(|action| *action != ask.action);
+            (Some(action), Decision::Allow { .. }) if by == Sender::User => {
+                self.denials.retain(|denied| *denied != action);
+            }
+            _ => {}
         }
         if waiting {
             open.state = RequestState::Decided { by, decision: decision.clone() };
@@ -372,4 +383,18 @@ impl Team {
             });
         }
     }
+}
+
+/// Whether a message counts against its sender's rate: what a member writes, or has written by a
+/// plan or a wish to leave, and not what the rules say in its name.
+fn is_counted(body: &crate::message::Body) -> bool {
+    use crate::message::{Body, ProtocolMessage};
+    matches!(
+        body,
+        Body::Text(_)
+            | Body::Protocol(
+                ProtocolMessage::PlanApprovalRequest { .. }
+                    | ProtocolMessage::ShutdownRequest { .. }
+            )
+    )
 }

@@ -11,6 +11,7 @@ use crate::time::Timestamp;
 use crate::turn::TurnOutcome;
 
 use super::agents::{interrupt, restart_failed};
+use super::checks;
 use super::draft::Draft;
 use super::{Phase, Team, key_of};
 
@@ -60,7 +61,11 @@ impl Team {
                 if !*solo {
                     lead.name = AgentName::lead();
                 }
-                check_team_name(name)?;
+                checks::team_name(name)?;
+                checks::settings(&settings.limits)?;
+                checks::member_words(&lead)?;
+                checks::path("workspace_bytes", workspace)?;
+                checks::word("owner_bytes", owner)?;
                 let prompt = std::mem::take(&mut lead.prompt);
                 let slot = d.next_slot();
                 d.push(Event::TeamCreated {
@@ -85,12 +90,13 @@ impl Team {
             }
             Command::RenameTeam { name } => {
                 self.person(caller, "rename the team")?;
-                check_team_name(name)?;
+                checks::team_name(name)?;
                 d.push(Event::TeamRenamed { name: name.trim().to_owned() });
                 Ok(())
             }
             Command::Configure { settings } => {
                 self.person(caller, "change the settings")?;
+                checks::settings(&settings.limits)?;
                 d.push(Event::SettingsChanged { settings: (**settings).clone() });
                 self.release_budget(d, settings.cap);
                 Ok(())
@@ -115,14 +121,19 @@ impl Team {
             }
             Command::EndTeam => self.end_team(d, caller),
             Command::Opened { downtime_ms, resumable, detached } => {
+                Self::shell(caller, "open a team's log")?;
                 self.opened(d, *downtime_ms, resumable, detached);
                 Ok(())
             }
-            Command::Tick => Ok(()),
+            Command::Tick => Self::shell(caller, "say that time has passed"),
 
             Command::SpawnAgent { member } => self.spawn(d, caller, member),
-            Command::AgentReady { slot, generation } => self.ready(d, *slot, *generation),
+            Command::AgentReady { slot, generation } => {
+                Self::shell(caller, "say that a member is ready")?;
+                self.ready(d, *slot, *generation)
+            }
             Command::AgentExited { slot, generation, cause } => {
+                Self::shell(caller, "say that a member has gone")?;
                 self.exited(d, *slot, *generation, cause)
             }
             Command::RestartAgent { slot } => self.restart(d, caller, *slot),
@@ -146,6 +157,7 @@ impl Team {
             Command::SetModel { slot, model } => {
                 self.person(caller, "change a member's model")?;
                 self.member(*slot)?;
+                checks::word("model_bytes", model.as_deref().unwrap_or_default())?;
                 d.push(Event::ModelChanged { slot: *slot, model: model.clone() });
                 Ok(())
             }
@@ -411,23 +423,4 @@ fn receipt_of(events: &[Event]) -> Receipt {
         }
     }
     receipt
-}
-
-fn check_team_name(name: &str) -> Result<(), Rejection> {
-    let name = name.trim();
-    if name.is_empty() {
-        return Err(Rejection::Empty { what: "a team's name" });
-    }
-    let chars = name.chars().count();
-    if chars > 100 {
-        return Err(Rejection::Limit {
-            limit: "team_name_chars",
-            allowed: 100,
-            asked: chars as u64,
-        });
-    }
-    if let Some(bad) = name.chars().find(|c| c.is_control()) {
-        return Err(Rejection::BadName(crate::id::InvalidName::BadCharacter(bad)));
-    }
-    Ok(())
 }

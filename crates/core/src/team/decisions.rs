@@ -1,18 +1,19 @@
 //! What each decision leads to, and who may make it: nobody decides his own request.
 
 use crate::agent::{Agent, AgentState, Hold, RemovalReason};
-use crate::budget::Cap;
+use crate::budget::{Amount, Cap};
 use crate::command::Caller;
 use crate::event::Event;
 use crate::id::{RequestId, SlotId};
 use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency};
 use crate::mode::PermissionMode;
-use crate::permission::{Grant, GrantRule, GrantScope};
+use crate::permission::{Grant, GrantRule, GrantScope, ModeVerdict, ToolClass, judge};
 use crate::rejection::Rejection;
 use crate::request::{Decision, Request, RequestKind, RequestState};
 use crate::shutdown::ShutdownHandshake;
 
 use super::agents::{register, tell_lead};
+use super::checks::within;
 use super::draft::Draft;
 use super::{Authority, Team};
 
@@ -26,6 +27,7 @@ impl Team {
     ) -> Result<(), Rejection> {
         let open = self.open_request(id)?;
         let request = &open.request;
+        self.check_words(decision)?;
         if !decision.fits(&request.kind) {
             return Err(Rejection::WrongDecision {
                 kind: request.kind.name(),
@@ -67,8 +69,7 @@ impl Team {
             }
             RequestKind::RaiseBudget(raise) => match decision {
                 Decision::Consent => {
-                    let per_call = self.budget.cap.unwrap_or_default().per_call;
-                    let cap = Cap { most: raise.cap, per_call };
+                    let cap = raised(self.budget.cap.unwrap_or_default(), raise.cap);
                     d.push(Event::CapChanged { cap: Some(cap) });
                     for agent in self.agents.values().filter(|a| a.holds.contains(&Hold::Budget)) {
                         d.push(Event::AgentReleased { slot: agent.slot, hold: Hold::Budget });
@@ -86,6 +87,22 @@ impl Team {
             },
         }
         Ok(())
+    }
+
+    /// A decision's words become mail.
+    fn check_words(&self, decision: &Decision) -> Result<(), Rejection> {
+        let words = match decision {
+            Decision::Deny { reason } | Decision::RejectShutdown { reason } => reason.as_str(),
+            Decision::ReturnPlan { feedback } => feedback,
+            Decision::Answer { text } => text,
+            Decision::Decline { reason } => reason.as_deref().unwrap_or_default(),
+            Decision::Allow { .. }
+            | Decision::ApprovePlan { .. }
+            | Decision::ApproveShutdown
+            | Decision::ForceShutdown
+            | Decision::Consent => "",
+        };
+        within("text_bytes", self.settings.limits.text_bytes.into(), words.len() as u64)
     }
 
     /// Nobody decides his own request; the lead decides only what is delegated, and never more
@@ -111,8 +128,8 @@ impl Team {
                 (
                     RequestKind::Permission(_) | RequestKind::Network(_),
                     Decision::Allow { scope: GrantScope::Once },
-                )
-                | (RequestKind::Plan(_), Decision::ReturnPlan { .. }) => {
+                ) => self.is_delegated_still(request) && self.lead_may_itself(&request.kind),
+                (RequestKind::Plan(_), Decision::ReturnPlan { .. }) => {
                     self.is_delegated_still(request)
                 }
                 // Approving a plan widens no permission.
@@ -139,8 +156,13 @@ impl Team {
         let delegation = &self.settings.delegation;
         request.delegated
             && match &request.kind {
-                RequestKind::Permission(ask) => delegation.tools.contains(&ask.tool),
-                RequestKind::Network(ask) => delegation.hosts.contains(&ask.host),
+                // What was denied since is the person's alone.
+                RequestKind::Permission(ask) => {
+                    delegation.tools.contains(&ask.tool) && !self.denials.contains(&ask.action)
+                }
+                RequestKind::Network(ask) => {
+                    delegation.hosts.contains(&ask.host) && !self.denials.contains(&ask.action)
+                }
                 RequestKind::Plan(_) => delegation.plans,
                 RequestKind::Shutdown(_)
                 | RequestKind::Spawn(_)
@@ -149,6 +171,16 @@ impl Team {
                 | RequestKind::DeleteTeam
                 | RequestKind::Question(_) => false,
             }
+    }
+
+    /// Whether the lead's own mode would let it do, or at least ask for, what it is to allow.
+    fn lead_may_itself(&self, kind: &RequestKind) -> bool {
+        let Some(mode) = self.lead().map(|lead| lead.mode) else { return false };
+        let class = match kind {
+            RequestKind::Permission(ask) => ask.class,
+            _ => ToolClass::Execute,
+        };
+        !matches!(judge(mode, class), ModeVerdict::Refuse(_))
     }
 
     fn permission_decided(
@@ -350,6 +382,16 @@ impl Team {
             d.send(Sender::System, to, vec![slot], Body::Text(text), Urgency::Wake);
         }
     }
+}
+
+/// A cap with a higher most. A field that is not asked for stays as it is.
+pub(super) fn raised(cap: Cap, asked: Amount) -> Cap {
+    let field = |standing: u64, asked: u64| if standing == 0 { 0 } else { standing.max(asked) };
+    let most = Amount {
+        tokens: field(cap.most.tokens, asked.tokens),
+        micro_usd: field(cap.most.micro_usd, asked.micro_usd),
+    };
+    Cap { most, per_call: cap.per_call }
 }
 
 fn declined(what: &str, decision: &Decision) -> String {

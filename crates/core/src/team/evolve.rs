@@ -16,7 +16,8 @@ use super::{OpenRequest, Phase, Team};
 impl Team {
     /// Applies one event that happened at `at`.
     pub fn evolve(&mut self, at: Timestamp, event: &Event) {
-        self.at = self.at.max(at);
+        let at = self.at.max(at);
+        self.at = at;
         match event {
             Event::TeamCreated { team, name, owner, workspace, solo, lead, settings } => {
                 self.phase = if *solo { Phase::Conversation } else { Phase::Live };

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use crate::agent::{Agent, Hold, Role};
-use crate::command::{Caller, KeyHash, SendMessage};
+use crate::command::{Caller, KeyHash, Receipt, SendMessage};
 use crate::event::Event;
 use crate::id::{MessageId, RequestId, SlotId, TurnId};
 use crate::message::{Body, Envelope, ProtocolMessage, Recipient, Sender, Urgency};
 use crate::rejection::Rejection;
 use crate::request::{Decision, RequestKind, RequestState};
-use crate::shutdown::{ShutdownStage, compatible_answer};
+use crate::shutdown::compatible_answer;
 
 use super::agents::interrupt;
+use super::checks::{FILES, within};
 use super::draft::Draft;
 use super::{Authority, Team};
 
@@ -30,15 +31,9 @@ impl Team {
         if message.text.trim().is_empty() && message.files.is_empty() {
             return Err(Rejection::Empty { what: "a message" });
         }
-        let asked =
-            message.text.len() as u64 + message.summary.as_deref().map_or(0, str::len) as u64;
-        if asked > u64::from(limits.message_bytes) {
-            return Err(Rejection::Limit {
-                limit: "message_bytes",
-                allowed: limits.message_bytes.into(),
-                asked,
-            });
-        }
+        let bytes = weight(message);
+        within("message_bytes", limits.message_bytes.into(), bytes)?;
+        within("files", FILES, message.files.len() as u64)?;
         if message.urgency == Urgency::Interrupt && matches!(authority, Authority::Teammate(_)) {
             return Err(Rejection::NotAllowed {
                 what: "interrupt with a message",
@@ -46,25 +41,16 @@ impl Team {
             });
         }
         let recipients = self.recipients(caller, message.to)?;
-        if let Some((request, decision)) = self.answer_in_text(caller, &recipients, &message.text) {
-            return self.decide_request(d, caller, request, &decision);
-        }
-        if let Caller::Agent(slot) = caller {
-            let agent = self.member(slot)?;
-            let n = u32::try_from(recipients.len().max(1)).unwrap_or(u32::MAX);
-            // A broadcast larger than the whole allowance goes through a full bucket.
-            let n = n.min(limits.messages_per_minute.max(1));
-            if !agent.bucket.allows(d.now, n, limits.messages_per_minute) {
-                return Err(Rejection::Limit {
-                    limit: "messages_per_minute",
-                    allowed: limits.messages_per_minute.into(),
-                    asked: u64::from(limits.messages_per_minute) + u64::from(n),
-                });
+        let key = message.key.as_ref().map(|key| KeyHash::new(caller, key, message));
+        if let Some((request, decision)) = self.answer_in_text(caller, message) {
+            self.decide_request(d, caller, request, &decision)?;
+            if let Some(key) = key {
+                let receipt = Receipt { request: Some(request), ..Receipt::default() };
+                d.push(Event::KeyUsed { key, receipt });
             }
+            return Ok(());
         }
-        for slot in &recipients {
-            self.check_room(self.member(*slot)?, asked)?;
-        }
+        self.check_mail(d.now, caller, &recipients, bytes)?;
         let envelope = Envelope {
             id: d.next_message(),
             from: caller.into(),
@@ -75,7 +61,6 @@ impl Team {
             files: message.files.clone(),
             sent_at: d.now,
         };
-        let key = message.key.as_ref().map(|key| KeyHash::new(caller, key, message));
         let interrupts = message.urgency == Urgency::Interrupt;
         d.push(Event::MessageSent {
             message: envelope,
@@ -121,42 +106,26 @@ impl Team {
         }
     }
 
-    fn check_room(&self, agent: &Agent, bytes: u64) -> Result<(), Rejection> {
-        let limits = &self.settings.limits;
-        if agent.mailbox.unread() as u64 >= u64::from(limits.unread)
-            || agent.mailbox.bytes() + bytes > limits.unread_bytes
-        {
-            return Err(Rejection::InboxFull {
-                name: agent.name.clone(),
-                allowed: limits.unread.into(),
-            });
-        }
-        Ok(())
-    }
-
-    /// The one place where text answers a request (DESIGN 5.4).
+    /// The one place where text answers a request (DESIGN 5.4): exactly one word of the member that
+    /// a shutdown names, or of the lead about a member's own wish, to whoever asked.
     fn answer_in_text(
         &self,
         caller: Caller,
-        recipients: &[SlotId],
-        text: &str,
+        message: &SendMessage,
     ) -> Option<(RequestId, Decision)> {
-        let Caller::Agent(from) = caller else {
-            return None;
+        let Caller::Agent(from) = caller else { return None };
+        let answer = compatible_answer(&message.text)?;
+        let to = match message.to {
+            Recipient::Agent(slot) => Sender::Agent(slot),
+            Recipient::Lead => Sender::Agent(SlotId::LEAD),
+            Recipient::User => Sender::User,
+            Recipient::Everyone => return None,
         };
-        let answer = compatible_answer(text)?;
-        let [to] = recipients else { return None };
         let (id, _) = self.requests.iter().find(|(_, open)| {
-            let RequestKind::Shutdown(s) = &open.request.kind else {
-                return false;
-            };
-            let asks =
-                matches!(open.state, RequestState::Open) && open.request.from == Sender::Agent(*to);
-            match s.stage {
-                ShutdownStage::Member { .. } => asks && s.slot == from,
-                ShutdownStage::Decider { .. } => asks && from == SlotId::LEAD && s.slot == *to,
-                ShutdownStage::Person => false,
-            }
+            let RequestKind::Shutdown(s) = &open.request.kind else { return false };
+            let own_wish = s.by == Sender::Agent(s.slot);
+            let answers = if own_wish { from == SlotId::LEAD } else { s.slot == from };
+            matches!(open.state, RequestState::Open) && s.by == to && answers
         })?;
         Some((
             *id,
@@ -233,4 +202,10 @@ impl Team {
         }
         Ok(())
     }
+}
+
+/// Bytes that a message takes in a mailbox.
+fn weight(message: &SendMessage) -> u64 {
+    let files: usize = message.files.iter().map(|f| f.name.len() + f.sha256.len()).sum();
+    (message.text.len() + message.summary.as_deref().map_or(0, str::len) + files) as u64
 }

@@ -13,6 +13,8 @@ use crate::rejection::Rejection;
 use crate::request::{Decision, RequestKind, RequestState, Withdrawal};
 use crate::shutdown::{ShutdownHandshake, ShutdownStage};
 
+use super::checks;
+use super::decisions::raised;
 use super::draft::Draft;
 use super::tools::address_request;
 use super::{Authority, OpenRequest, Team};
@@ -64,14 +66,14 @@ impl Team {
                 && matches!(r.request.kind, RequestKind::Plan(_))
                 && matches!(r.state, RequestState::Open)
         });
-        let mut replaced = 0;
-        for open in earlier {
-            replaced += 1;
-            d.push(Event::RequestWithdrawn { request: open.request.id, why: Withdrawal::ByAsker });
+        let earlier: Vec<RequestId> = earlier.map(|open| open.request.id).collect();
+        for request in &earlier {
+            d.push(Event::RequestWithdrawn { request: *request, why: Withdrawal::ByAsker });
         }
-        if replaced == 0 {
+        if earlier.is_empty() {
             self.check_open_requests(slot)?;
         }
+        self.check_mail(d.now, caller, &[], text.len() as u64)?;
         let plan = PlanSubmission::new(text.to_owned());
         let hash = plan.hash;
         let delegated = agent.role == Role::Teammate && self.settings.delegation.plans;
@@ -81,7 +83,11 @@ impl Team {
             hash,
             plan: text.to_owned(),
         });
-        address_request(d, agent, body, delegated);
+        let id = address_request(d, agent, body, delegated);
+        self.supersede(d, id, |message| {
+            matches!(message, ProtocolMessage::PlanApprovalRequest { request, .. }
+                if earlier.contains(request))
+        });
         Ok(())
     }
 
@@ -121,6 +127,19 @@ impl Team {
             });
         }
         self.check_text("a team's summary", &proposal.summary)?;
+        checks::team_name(&proposal.name)?;
+        let line_up: usize = proposal
+            .members
+            .iter()
+            .map(|m| {
+                m.name.len()
+                    + m.agent_type.len()
+                    + m.task.len()
+                    + m.model.as_deref().map_or(0, str::len)
+            })
+            .sum();
+        let asked = (proposal.summary.len() + proposal.why.len() + line_up) as u64;
+        checks::within("text_bytes", self.settings.limits.text_bytes.into(), asked)?;
         self.check_open_requests(SlotId::LEAD)?;
         let kind = RequestKind::CreateTeam(Box::new(proposal.clone()));
         d.open(caller.into(), None, kind, false);
@@ -142,6 +161,11 @@ impl Team {
         }
         self.check_text("a reason", reason)?;
         self.check_open_requests(SlotId::LEAD)?;
+        let standing = self.budget.cap.ok_or(Rejection::NoRaise)?;
+        let cap = raised(standing, cap).most;
+        if cap == standing.most {
+            return Err(Rejection::NoRaise);
+        }
         let kind = RequestKind::RaiseBudget(BudgetRaise { cap, reason: reason.to_owned() });
         d.open(caller.into(), None, kind, false);
         Ok(())
@@ -211,11 +235,15 @@ impl Team {
             AgentState::Stopping { .. } => {
                 return Err(Rejection::WrongState { slot, needs: "still in the team" });
             }
-            AgentState::Failed { .. } => {
+            // It is dead and nobody starts it again: nobody is left to ask.
+            AgentState::Failed { retry_at: None, .. } => {
                 self.remove(d, agent, RemovalReason::Killed, None);
                 return Ok(());
             }
-            AgentState::Pending | AgentState::Idle | AgentState::Active { .. } => {}
+            AgentState::Pending
+            | AgentState::Idle
+            | AgentState::Active { .. }
+            | AgentState::Failed { retry_at: Some(_), .. } => {}
         }
         let until = d.now + self.settings.limits.shutdown_wait;
         let stage =
@@ -242,7 +270,10 @@ impl Team {
     ) -> Result<(), Rejection> {
         let open = self.open_request(id)?;
         let own = open.request.from == Sender::from(caller);
-        if !own && !matches!(caller, Caller::User | Caller::System) {
+        // The person decides what members ask for; what it takes back is a shutdown that waits.
+        let shutdown = matches!(open.request.kind, RequestKind::Shutdown(_));
+        let may = own || (shutdown && matches!(caller, Caller::User | Caller::System));
+        if !may {
             return Err(Rejection::NotAllowed {
                 what: "take a request back",
                 who: "its asker or the person",

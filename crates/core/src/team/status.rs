@@ -141,6 +141,10 @@ impl Team {
                     if retry_at.is_some() {
                         return Progress::Working;
                     }
+                    // Somebody was promised that it would be read.
+                    if agent.mailbox.unread() > 0 {
+                        held.push(agent.slot);
+                    }
                 }
                 AgentState::Active { turn } => {
                     if !self.waits_for_people(turn) {

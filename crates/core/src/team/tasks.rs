@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command::Caller;
 use crate::event::Event;
-use crate::id::{SlotId, TaskId};
+use crate::id::{MessageId, SlotId, TaskId};
+use crate::mailbox::Place;
 use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency};
 use crate::rejection::Rejection;
 use crate::task::{Task, TaskChange, TaskRefusal, TaskStatus};
@@ -56,7 +57,7 @@ impl Team {
             by: caller.into(),
         });
         if let Some(owner) = new.owner {
-            assignment(d, caller, task, new.subject, new.description, owner);
+            self.assign(d, caller, task, new.subject, new.description, owner)?;
         }
         Ok(())
     }
@@ -71,15 +72,16 @@ impl Team {
     ) -> Result<(), Rejection> {
         self.may_use_board(caller)?;
         let task = self.board.get(id)?;
-        if let Some(seen) = version.filter(|seen| *seen != task.version) {
-            let _ = seen;
+        if version.is_some_and(|seen| seen != task.version) {
             return Err(TaskRefusal::Stale { task: id, current: task.version }.into());
         }
+        let mut notes = task.metadata.clone();
+        notes.extend(change.metadata.clone());
         self.check_texts(
             change.subject.as_deref(),
-            change.description.as_deref(),
+            Some(change.description.as_deref().unwrap_or(&task.description)),
             change.active_form.as_deref(),
-            &change.metadata,
+            &notes,
         )?;
         if change.subject.as_deref().is_some_and(|s| s.trim().is_empty()) {
             return Err(Rejection::Empty { what: "a task's title" });
@@ -102,7 +104,7 @@ impl Team {
         let description = change.description.clone().unwrap_or_else(|| task.description.clone());
         d.push(Event::TaskChanged { task: id, change, by: caller.into() });
         if let Some(owner) = owner.filter(|_| handed_over && open) {
-            assignment(d, caller, id, &subject, &description, owner);
+            self.assign(d, caller, id, &subject, &description, owner)?;
         }
         Ok(())
     }
@@ -230,25 +232,53 @@ impl Team {
         }
         Ok(())
     }
-}
 
-/// Tells an owner about a task that somebody else gave to it.
-fn assignment(
-    d: &mut Draft,
-    by: Caller,
-    task: TaskId,
-    subject: &str,
-    description: &str,
-    owner: SlotId,
-) {
-    if by == Caller::Agent(owner) {
-        return;
+    /// Tells an owner about a task that somebody else gave to it. An earlier assignment of the task
+    /// that nobody has read yet gives way.
+    fn assign(
+        &self,
+        d: &mut Draft,
+        by: Caller,
+        task: TaskId,
+        subject: &str,
+        description: &str,
+        owner: SlotId,
+    ) -> Result<(), Rejection> {
+        if by == Caller::Agent(owner) {
+            return Ok(());
+        }
+        let bytes = (subject.len() + description.len()) as u64;
+        self.check_mail(d.now, Caller::System, &[owner], bytes)?;
+        let body = Body::Protocol(ProtocolMessage::TaskAssignment {
+            task,
+            subject: subject.to_owned(),
+            description: description.to_owned(),
+            assigned_by: by.into(),
+        });
+        let to = Recipient::Agent(owner);
+        let id = d.send(by.into(), to, vec![owner], body, Urgency::Wake);
+        self.supersede(d, id, |message| {
+            matches!(message, ProtocolMessage::TaskAssignment { task: earlier, .. } if *earlier == task)
+        });
+        Ok(())
     }
-    let body = Body::Protocol(ProtocolMessage::TaskAssignment {
-        task,
-        subject: subject.to_owned(),
-        description: description.to_owned(),
-        assigned_by: by.into(),
-    });
-    d.send(by.into(), Recipient::Agent(owner), vec![owner], body, Urgency::Wake);
+
+    /// Lets unread protocol mail give way to a newer message.
+    pub(super) fn supersede(
+        &self,
+        d: &mut Draft,
+        by: MessageId,
+        earlier: impl Fn(&ProtocolMessage) -> bool,
+    ) {
+        for agent in self.agents.values() {
+            for (message, entry) in agent.mailbox.entries() {
+                let body = self.message(*message).map(|m| &m.body);
+                if entry.place == Place::Queued
+                    && matches!(body, Some(Body::Protocol(protocol)) if earlier(protocol))
+                {
+                    d.push(Event::MessageSuperseded { message: *message, slot: agent.slot, by });
+                }
+            }
+        }
+    }
 }

@@ -5,8 +5,8 @@ use crate::command::{Caller, ToolProposal};
 use crate::event::Event;
 use crate::hash::ActionHash;
 use crate::id::CallId;
-use crate::id::{GrantId, RequestId, SlotId, TurnId};
-use crate::message::{Body, ProtocolMessage, Recipient, Urgency, shorten};
+use crate::id::{GrantId, MessageId, RequestId, SlotId, TurnId};
+use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency, shorten};
 use crate::mode::PermissionMode;
 use crate::permission::{ModeVerdict, NetworkAsk, PermissionAsk, ToolClass, judge};
 use crate::rejection::Rejection;
@@ -14,10 +14,11 @@ use crate::request::{Decision, RequestKind, RequestState};
 use crate::turn::{ToolCallState, ToolVerdict, Turn};
 
 use super::Team;
+use super::checks;
 use super::draft::Draft;
 
 /// The longest input that a person is shown with a permission request, in bytes.
-const INPUT_BYTES: usize = 8 * 1024;
+const INPUT_BYTES: usize = 16 * 1024;
 
 impl Team {
     pub(super) fn propose_tool(
@@ -27,6 +28,9 @@ impl Team {
         p: &ToolProposal,
     ) -> Result<(), Rejection> {
         let (agent, turn) = self.own_turn(caller, p.turn)?;
+        checks::word("call_bytes", &p.call)?;
+        checks::word("tool_bytes", &p.tool)?;
+        checks::path("cwd_bytes", &p.cwd)?;
         let (verdict, grant) = self.judge_tool(d, agent, turn, p);
         let new_request = match &verdict {
             ToolVerdict::Ask { request } if !self.requests.contains_key(request) => Some(*request),
@@ -84,10 +88,10 @@ impl Team {
         if !asks {
             return (ToolVerdict::Run, None);
         }
-        let exact = self
-            .grants
-            .values()
-            .find(|g| g.covers(agent.slot, &p.tool, p.action) && (!denied || g.is_exact()));
+        let exact = self.grants.values().find(|g| {
+            g.covers(agent.slot, &p.tool, p.action)
+                && (!denied || (g.is_exact() && g.by == Sender::User))
+        });
         if let Some(grant) = exact {
             return (ToolVerdict::Run, Some(grant.id));
         }
@@ -101,8 +105,7 @@ impl Team {
         self.requests
             .values()
             .filter(|r| {
-                r.request.from == crate::message::Sender::Agent(slot)
-                    && matches!(r.state, RequestState::Open)
+                r.request.from == Sender::Agent(slot) && matches!(r.state, RequestState::Open)
             })
             .count()
     }
@@ -130,8 +133,7 @@ impl Team {
             input: input.clone(),
             cwd: p.cwd.clone(),
         });
-        let request =
-            d.open(crate::message::Sender::Agent(agent.slot), Some(turn.id), kind, delegated);
+        let request = d.open(Sender::Agent(agent.slot), Some(turn.id), kind, delegated);
         debug_assert_eq!(request, expected, "the verdict names the request that is opened");
         let body = Body::Protocol(ProtocolMessage::PermissionRequest {
             request,
@@ -242,9 +244,14 @@ impl Team {
             )));
         }
         let host = host.to_ascii_lowercase();
-        let granted = self.grants.values().any(|g| g.covers_host(agent.slot, &host));
+        let action = ActionHash::of_host(&host);
+        let denied = self.denials.contains(&action);
+        let granted = self
+            .grants
+            .values()
+            .any(|g| g.covers_host(agent.slot, &host) && (!denied || g.by == Sender::User));
         match agent.mode {
-            PermissionMode::BypassPermissions => return Ok(()),
+            PermissionMode::BypassPermissions if !denied => return Ok(()),
             _ if granted => return Ok(()),
             PermissionMode::Plan | PermissionMode::DontAsk => {
                 return Err(Rejection::NotAllowed {
@@ -252,20 +259,21 @@ impl Team {
                     who: "a member that may ask",
                 });
             }
-            PermissionMode::Default | PermissionMode::AcceptEdits => {}
+            PermissionMode::Default
+            | PermissionMode::AcceptEdits
+            | PermissionMode::BypassPermissions => {}
         }
         let asked = self.open_requests_of(agent.slot) as u64 + 1;
         let allowed = u64::from(self.settings.limits.open_requests);
         if asked > allowed {
             return Err(Rejection::Limit { limit: "open_requests", allowed, asked });
         }
-        let delegated =
-            agent.role == Role::Teammate && self.settings.delegation.hosts.contains(&host);
-        let action = ActionHash::of_text(&host);
+        let delegated = agent.role == Role::Teammate
+            && self.settings.delegation.hosts.contains(&host)
+            && !denied;
         let kind =
             RequestKind::Network(NetworkAsk { call: call.clone(), host: host.clone(), action });
-        let request =
-            d.open(crate::message::Sender::Agent(agent.slot), Some(turn.id), kind, delegated);
+        let request = d.open(Sender::Agent(agent.slot), Some(turn.id), kind, delegated);
         let body = Body::Protocol(ProtocolMessage::SandboxPermissionRequest { request, host });
         address_request(d, agent, body, delegated);
         Ok(())
@@ -297,11 +305,16 @@ impl Team {
 }
 
 /// Every request is in the person's inbox; a delegated one is the lead's mail too.
-pub(super) fn address_request(d: &mut Draft, agent: &Agent, body: Body, delegated: bool) {
-    let from = crate::message::Sender::Agent(agent.slot);
+pub(super) fn address_request(
+    d: &mut Draft,
+    agent: &Agent,
+    body: Body,
+    delegated: bool,
+) -> MessageId {
+    let from = Sender::Agent(agent.slot);
     if delegated {
-        d.send(from, Recipient::Lead, vec![SlotId::LEAD], body, Urgency::Wake);
+        d.send(from, Recipient::Lead, vec![SlotId::LEAD], body, Urgency::Wake)
     } else {
-        d.send(from, Recipient::User, Vec::new(), body, Urgency::Wake);
+        d.send(from, Recipient::User, Vec::new(), body, Urgency::Wake)
     }
 }

@@ -33,6 +33,9 @@ impl Team {
             TurnOutcome::Done { last_text: Some(text) } => {
                 TurnOutcome::Done { last_text: Some(shorten(text, LAST_TEXT_BYTES)) }
             }
+            TurnOutcome::AgentFault { error } => {
+                TurnOutcome::AgentFault { error: shorten(error, LAST_TEXT_BYTES) }
+            }
             other => other.clone(),
         };
         let mail: Vec<MessageId> = turn.mail.keys().copied().collect();
@@ -47,6 +50,11 @@ impl Team {
             usage,
         });
         self.close_requests_of(d, agent, turn, &outcome);
+        let over_budget =
+            matches!(outcome, TurnOutcome::Unavailable { why: Unavailable::Budget, .. });
+        if !over_budget {
+            self.release_after(d, turn, usage.unwrap_or_default());
+        }
         match &outcome {
             TurnOutcome::Done { last_text } => {
                 self.notice(d, agent, turn, IdleReason::Available, last_text.clone());
@@ -60,13 +68,30 @@ impl Team {
                 let hold = match why {
                     Unavailable::Budget => Hold::Budget,
                     Unavailable::Login => Hold::Provider { until: None },
-                    Unavailable::Provider | Unavailable::RateLimit => {
-                        Hold::Provider { until: *until }
-                    }
+                    // A time that has come already would try again without end.
+                    Unavailable::Provider | Unavailable::RateLimit => Hold::Provider {
+                        until: until.map(|until| until.max(d.now + Millis::seconds(1))),
+                    },
                 };
                 self.hold(d, slot, hold);
             }
             TurnOutcome::Lost => {}
+        }
+    }
+
+    /// What a turn had reserved and did not use may be what others wait for.
+    fn release_after(&self, d: &mut Draft, turn: &Turn, usage: Usage) {
+        let mut budget = self.budget.clone();
+        budget.settle(turn.id, usage);
+        let first = budget.first_call().unwrap_or_default();
+        if budget.allows(None, crate::budget::Amount::default(), first) {
+            for other in self.agents.values().filter(|a| a.holds.contains(&Hold::Budget)) {
+                let event = Event::AgentReleased { slot: other.slot, hold: Hold::Budget };
+                // Several turns may end at once.
+                if !d.events.contains(&event) {
+                    d.push(event);
+                }
+            }
         }
     }
 
@@ -114,10 +139,12 @@ impl Team {
                         (by_itself, decision, &request.kind)
                     {
                         let rule = GrantRule::Action { action: ask.action, once: true };
-                        let id = d.next_grant();
-                        d.push(Event::GrantAdded {
-                            grant: Grant { id, slot: Some(agent.slot), rule, by: *by },
-                        });
+                        let slot = Some(agent.slot);
+                        let kept = |g: &Grant| g.slot == slot && g.rule == rule;
+                        if !self.grants.values().any(kept) {
+                            let id = d.next_grant();
+                            d.push(Event::GrantAdded { grant: Grant { id, slot, rule, by: *by } });
+                        }
                     }
                     d.push(Event::RequestWithdrawn {
                         request: request.id,

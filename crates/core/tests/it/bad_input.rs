@@ -89,3 +89,47 @@ fn hosts_that_are_no_hosts_are_refused() {
         assert_eq!(w.no(Caller::Agent(ANN), &ask).code(), "bad_name", "{host:?}");
     }
 }
+
+#[test]
+fn only_the_shell_reports_what_the_shell_reports() {
+    let mut w = World::new();
+    let exited = Command::AgentExited { slot: ANN, generation: 1, cause: "no".to_owned() };
+    for caller in [USER, Caller::Agent(LEAD)] {
+        assert_eq!(w.no(caller, &exited).code(), "not_allowed");
+        assert_eq!(w.no(caller, &Command::Tick).code(), "not_allowed");
+        let ready = Command::AgentReady { slot: ANN, generation: 1 };
+        assert_eq!(w.no(caller, &ready).code(), "not_allowed");
+    }
+}
+
+#[test]
+fn limits_that_leave_no_room_and_words_without_end_are_refused() {
+    let mut w = World::new();
+    let mut settings = w.team.settings().clone();
+    settings.limits.batch_messages = 0;
+    let zero = w.no(USER, &Command::Configure { settings: Box::new(settings) });
+    assert_eq!(zero.to_string(), "the limit \"batch_messages\" must be at least 1");
+    let mut member = spec("carol");
+    member.model = Some("m".repeat(201));
+    assert_eq!(w.no(USER, &spawn(member)).code(), "limit");
+    w.ok(Caller::Agent(ANN), &Command::AskUser { text: "?".to_owned(), options: vec![] });
+    let answer = aion_core::request::Decision::Answer { text: "x".repeat(40_000) };
+    let request = w.open_request();
+    assert_eq!(w.no(USER, &Command::Decide { request, decision: answer }).code(), "limit");
+}
+
+#[test]
+fn notes_on_a_task_have_a_limit_together() {
+    let mut w = World::new();
+    w.ok(USER, &task("a", &[]));
+    let note = |key: &str| Command::UpdateTask {
+        task: aion_core::id::TaskId(1),
+        change: Box::new(aion_core::task::TaskChange {
+            metadata: [(key.to_owned(), "x".repeat(20_000))].into(),
+            ..Default::default()
+        }),
+        version: None,
+    };
+    w.ok(USER, &note("a"));
+    assert_eq!(w.no(USER, &note("b")).code(), "limit");
+}

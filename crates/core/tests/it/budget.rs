@@ -77,3 +77,40 @@ fn what_others_have_reserved_delays_a_turn_and_holds_nobody() {
     w.ok(Caller::System, &Command::EndTurn { turn: ann, outcome, usage: Some(used(10)) });
     assert!(w.is_active(BOB));
 }
+
+#[test]
+fn a_raise_leaves_the_other_cap_standing_and_raises() {
+    let mut w = World::with(|s| {
+        let most = Amount { tokens: 100, micro_usd: 50 };
+        s.cap = Some(Cap { most, per_call: tokens(10) });
+    });
+    let ask = |tokens, micro_usd| Command::RequestBudget {
+        cap: Amount { tokens, micro_usd },
+        reason: "more".to_owned(),
+    };
+    let lead = Caller::Agent(aion_core::id::SlotId::LEAD);
+    for nothing in [ask(0, 0), ask(100, 50), ask(10, 0)] {
+        assert_eq!(w.no(lead, &nothing), Rejection::NoRaise);
+    }
+    w.ok(lead, &ask(200, 0));
+    let request = w.open_request();
+    w.ok(USER, &Command::Decide { request, decision: aion_core::request::Decision::Consent });
+    assert_eq!(w.team.budget().cap().unwrap().most, Amount { tokens: 200, micro_usd: 50 });
+    let mut free = World::new();
+    assert_eq!(free.no(lead, &ask(200, 0)), Rejection::NoRaise);
+}
+
+#[test]
+fn room_that_comes_back_frees_who_waited_for_it() {
+    let mut w = capped();
+    let ann = w.wake(ANN);
+    let bob = w.wake(BOB);
+    let more = Command::ReserveCall { turn: ann, usage: used(30), worst: tokens(31) };
+    assert_eq!(w.no(Caller::Agent(ANN), &more), Rejection::OverBudget);
+    let outcome = TurnOutcome::Unavailable { why: Unavailable::Budget, until: None };
+    w.ok(Caller::System, &Command::EndTurn { turn: ann, outcome, usage: Some(used(10)) });
+    assert!(!w.is_active(ANN));
+    let outcome = TurnOutcome::Done { last_text: None };
+    w.ok(Caller::System, &Command::EndTurn { turn: bob, outcome, usage: Some(used(1)) });
+    assert!(w.is_active(ANN), "Bob's reservation came back");
+}

@@ -323,3 +323,91 @@ fn time_that_runs_backwards_changes_nothing() {
     });
     assert_eq!(at, Some(before));
 }
+
+#[test]
+fn replaced_plans_and_assignments_leave_one_message_and_the_person_is_never_shut_out() {
+    let mut w = World::with(|s| {
+        s.auto_claim = false;
+        s.limits.unread = 5;
+        s.limits.messages_per_minute = 10;
+    });
+    w.ok(USER, &Command::PauseAgent { slot: LEAD });
+    w.ok(USER, &Command::PauseAgent { slot: ANN });
+    for n in 0..8 {
+        w.ok(Caller::Agent(BOB), &Command::SubmitPlan { text: format!("version {n}") });
+    }
+    assert_eq!(w.unread(LEAD), 1);
+    w.ok(Caller::Agent(BOB), &Command::SubmitPlan { text: "9".to_owned() });
+    w.ok(Caller::Agent(BOB), &Command::SubmitPlan { text: "10".to_owned() });
+    let flood = Command::SubmitPlan { text: "11".to_owned() };
+    assert_eq!(w.no(Caller::Agent(BOB), &flood).code(), "limit");
+    w.ok(USER, &crate::world::task("t", &[]));
+    for _ in 0..10 {
+        for slot in [ANN, BOB] {
+            let change =
+                aion_core::task::TaskChange { owner: Some(Some(slot)), ..Default::default() };
+            let task = aion_core::id::TaskId(1);
+            w.ok(USER, &Command::UpdateTask { task, change: Box::new(change), version: None });
+            if w.is_active(BOB) {
+                w.end(BOB);
+            }
+        }
+    }
+    assert!(w.unread(ANN) <= 1, "{}", w.unread(ANN));
+    for n in 0..3 {
+        w.say(Caller::Agent(ANN), LEAD, &format!("{n}"));
+    }
+    assert_eq!(w.no(Caller::Agent(ANN), &text(Recipient::Lead, "5")).code(), "inbox_full");
+    w.say(USER, LEAD, "I am heard");
+}
+
+#[test]
+fn a_text_answer_keeps_its_key() {
+    let mut w = World::new();
+    let answer = Command::SendMessage(Box::new(SendMessage {
+        to: Recipient::Lead,
+        text: "shutdown_rejected: busy".to_owned(),
+        summary: None,
+        urgency: Urgency::Wake,
+        files: Vec::new(),
+        key: Some("k".to_owned()),
+    }));
+    let ask = Command::RequestShutdown { slot: ANN, reason: None };
+    w.ok(Caller::Agent(LEAD), &ask);
+    let first = w.open_request();
+    w.ok(Caller::Agent(ANN), &answer);
+    let receipt = w.team.receipt(w.now, Caller::Agent(ANN), &answer).unwrap();
+    assert_eq!(receipt.request, Some(first));
+    w.ok(Caller::Agent(LEAD), &ask);
+    assert_eq!(w.ok(Caller::Agent(ANN), &answer), [], "one send, one decision");
+}
+
+#[test]
+fn mail_of_a_failed_member_is_not_settled() {
+    let mut w = World::new();
+    for generation in 1..=4 {
+        let exited = Command::AgentExited { slot: ANN, generation, cause: "dead".to_owned() };
+        w.ok(Caller::System, &exited);
+        w.wait(Millis::seconds(5));
+        if generation < 4 {
+            let generation = generation + 1;
+            w.ok(Caller::System, &Command::AgentReady { slot: ANN, generation });
+        }
+    }
+    w.settle();
+    w.say(USER, ANN, "are you there?");
+    w.settle();
+    assert_eq!(
+        w.team.progress(),
+        aion_core::team::Progress::Waiting { requests: vec![], held: vec![ANN] }
+    );
+}
+
+#[test]
+fn a_pause_of_no_time_is_a_pause() {
+    let mut w = World::new();
+    w.wake(ANN);
+    let until = Some(w.now);
+    w.end_as(ANN, TurnOutcome::Unavailable { why: Unavailable::RateLimit, until });
+    assert!(!w.is_active(ANN));
+}

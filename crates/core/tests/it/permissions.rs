@@ -233,3 +233,79 @@ fn too_many_open_requests_are_refused() {
     let question = Command::AskUser { text: "may I?".to_owned(), options: Vec::new() };
     assert_eq!(w.no(Caller::Agent(ANN), &question).code(), "limit");
 }
+
+#[test]
+fn a_denial_reaches_requests_that_were_open_before_it() {
+    let mut w = World::new();
+    let delegation = Delegation { tools: ["Bash".to_owned()].into(), ..Delegation::default() };
+    w.ok(USER, &Command::Delegate { delegation });
+    let ann = w.wake(ANN);
+    w.ok(Caller::Agent(ANN), &proposal(ann, "a", "Bash", ToolClass::Execute));
+    let first = w.open_request();
+    let bob = w.wake(BOB);
+    w.ok(Caller::Agent(BOB), &proposal(bob, "b", "Bash", ToolClass::Execute));
+    w.ok(USER, &decide(&w, deny()));
+    let allow_first = Command::Decide { request: first, decision: allow(GrantScope::Once) };
+    assert_eq!(w.no(Caller::Agent(LEAD), &allow_first).code(), "not_allowed");
+    w.ok(USER, &allow_first);
+}
+
+#[test]
+fn a_no_outlives_an_earlier_yes_to_the_same_action() {
+    let mut w = World::new();
+    let turn = w.wake(ANN);
+    w.ok(Caller::Agent(ANN), &proposal(turn, "c1", "Bash", ToolClass::Execute));
+    w.ok(USER, &decide(&w, allow(GrantScope::Action)));
+    w.ok(Caller::Agent(ANN), &Command::StartTool { turn, call: "c1".to_owned() });
+    let bob = w.wake(BOB);
+    w.ok(Caller::Agent(BOB), &proposal(bob, "b", "Bash", ToolClass::Execute));
+    w.ok(USER, &decide(&w, deny()));
+    let again = w.ok(Caller::Agent(ANN), &proposal(turn, "c2", "Bash", ToolClass::Execute));
+    assert!(matches!(verdict(&again), ToolVerdict::Ask { .. }));
+}
+
+#[test]
+fn a_denied_host_is_asked_for_again_even_in_bypass() {
+    let mut w = World::new();
+    w.ok(USER, &Command::SetMode { slot: ANN, mode: PermissionMode::AcceptEdits });
+    w.ok(USER, &Command::SetMode { slot: BOB, mode: PermissionMode::BypassPermissions });
+    let delegation = Delegation { hosts: ["h.org".to_owned()].into(), ..Delegation::default() };
+    w.ok(USER, &Command::Delegate { delegation });
+    let reach =
+        |turn| Command::RequestNetwork { turn, call: "c".to_owned(), host: "h.org".to_owned() };
+    let ann = w.wake(ANN);
+    w.ok(Caller::Agent(ANN), &proposal(ann, "c", "Write", ToolClass::Edit));
+    w.ok(Caller::Agent(ANN), &reach(ann));
+    w.ok(USER, &decide(&w, deny()));
+    let bob = w.wake(BOB);
+    w.ok(Caller::Agent(BOB), &proposal(bob, "c", "Bash", ToolClass::Execute));
+    assert!(!w.ok(Caller::Agent(BOB), &reach(bob)).is_empty(), "bypass does not launder it");
+    assert_eq!(
+        w.no(Caller::Agent(LEAD), &decide(&w, allow(GrantScope::Once))).code(),
+        "not_allowed"
+    );
+}
+
+#[test]
+fn the_lead_allows_nothing_that_its_own_mode_refuses() {
+    let mut w = World::new();
+    let delegation = Delegation { tools: ["Bash".to_owned()].into(), ..Delegation::default() };
+    w.ok(USER, &Command::Delegate { delegation });
+    w.ok(USER, &Command::SetMode { slot: LEAD, mode: PermissionMode::Plan });
+    let turn = w.wake(ANN);
+    w.ok(Caller::Agent(ANN), &proposal(turn, "c", "Bash", ToolClass::Execute));
+    assert_eq!(
+        w.no(Caller::Agent(LEAD), &decide(&w, allow(GrantScope::Once))).code(),
+        "not_allowed"
+    );
+}
+
+#[test]
+fn a_member_that_never_asks_is_not_led_around_by_plan_mode() {
+    let mut w = World::new();
+    w.ok(USER, &Command::SetMode { slot: ANN, mode: PermissionMode::DontAsk });
+    let plan = Command::SetMode { slot: ANN, mode: PermissionMode::Plan };
+    assert_eq!(w.no(Caller::Agent(LEAD), &plan).code(), "not_allowed");
+    assert_eq!(w.no(Caller::Agent(ANN), &plan).code(), "not_allowed");
+    w.ok(USER, &plan);
+}

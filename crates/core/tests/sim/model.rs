@@ -53,6 +53,8 @@ pub(crate) struct Mail {
     pub(crate) redelivered: bool,
     /// Somebody wrote it.
     pub(crate) text: bool,
+    /// What it is about, where a newer message about the same may take its place.
+    pub(crate) gives_way_to: Option<String>,
 }
 
 /// Where a member stands.

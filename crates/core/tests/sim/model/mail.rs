@@ -70,6 +70,7 @@ impl Model {
                     attempts: 0,
                     redelivered: false,
                     text: matches!(message.body, Body::Text(_)),
+                    gives_way_to: gives_way_to(&message.body),
                 },
             );
             self.counts.accepted += 1;
@@ -83,7 +84,10 @@ impl Model {
         let full = recipients.iter().copied().find(|slot| {
             self.members.get(slot).is_some_and(|m| {
                 let queued = m.mail.values().filter(|m| m.home == Home::Queued).count();
-                queued >= limits.unread as usize
+                // A tenth is kept for the person.
+                let own = message.from == Sender::User;
+                let room = limits.unread + if own { limits.unread / 10 + 1 } else { 0 };
+                queued >= room as usize
             })
         });
         let prompt = self.scope.brought_in || self.scope.decided;
@@ -202,14 +206,23 @@ impl Model {
     }
 
     pub(super) fn message_superseded(&mut self, id: MessageId, slot: SlotId, by: MessageId) {
-        let newer = self.members.get(&slot).is_some_and(|m| by > id && m.mail.contains_key(&by));
+        let replaced = self
+            .members
+            .get(&slot)
+            .and_then(|m| m.mail.get(&id))
+            .is_some_and(|m| m.gives_way_to.is_some());
+        let there = self.members.get(&slot).is_some_and(|m| m.mail.contains_key(&by));
+        let newer = by > id && (there || replaced);
         self.check(newer, "INV-01", || {
             format!("{id} gives way to {by}, which {slot} does not have")
         });
         if let Some(mail) = self.close(id, slot) {
             self.counts.superseded += 1;
-            self.check(mail.held && mail.home == Home::Queued, "INV-01", || {
-                format!("{id} gives way, but it is no waiting notice")
+            let newer = self.members.get(&slot).and_then(|m| m.mail.get(&by));
+            let replaced = mail.gives_way_to.is_some()
+                && newer.is_none_or(|m| m.gives_way_to == mail.gives_way_to);
+            self.check((mail.held || replaced) && mail.home == Home::Queued, "INV-01", || {
+                format!("{id} gives way, but it is neither a waiting notice nor replaced")
             });
         }
     }
@@ -507,5 +520,14 @@ impl Model {
             .filter(|m| m.held && m.home == Home::Queued)
             .map(|m| m.accepted_at)
             .min()
+    }
+}
+
+/// What an unread message of the rules is about, so that a newer one may take its place.
+fn gives_way_to(body: &Body) -> Option<String> {
+    match body {
+        Body::Protocol(ProtocolMessage::PlanApprovalRequest { .. }) => Some("plan".to_owned()),
+        Body::Protocol(ProtocolMessage::TaskAssignment { task, .. }) => Some(task.to_string()),
+        Body::Protocol(_) | Body::Text(_) => None,
     }
 }

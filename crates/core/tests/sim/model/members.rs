@@ -295,6 +295,7 @@ impl Model {
         member.phase = Phase::Removed;
         member.holds.clear();
         self.stale.retain(|(low, high), _| *low != slot && *high != slot);
+        self.drop_grants(|grant| grant.slot == Some(slot));
         self.check(!live, "INV-03", || format!("{slot} left, and its turn is still open"));
         let fits = !lead || *reason == RemovalReason::TeamEnded;
         self.check(fits, "INV-16", || format!("the lead was removed: {reason:?}"));

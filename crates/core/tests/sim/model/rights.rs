@@ -240,16 +240,22 @@ impl Model {
             let orphaned = self.requests.get(&id).is_some_and(|a| a.orphaned);
             self.scope.allowed = Some((*scope, orphaned));
         }
-        if let RequestKind::Permission(ask) = &request.kind {
-            match decision {
-                Decision::Deny { .. } => {
-                    self.denials.insert(ask.action);
-                }
-                Decision::Allow { .. } if by == Sender::User => {
-                    self.denials.remove(&ask.action);
-                }
-                _ => {}
+        let action = match &request.kind {
+            RequestKind::Permission(ask) => Some(ask.action),
+            RequestKind::Network(ask) => Some(ask.action),
+            _ => None,
+        };
+        match (action, decision) {
+            (Some(action), Decision::Deny { .. }) => {
+                self.denials.insert(action);
+                self.drop_grants(
+                    |g| matches!(&g.rule, GrantRule::Action { action: a, .. } if *a == action),
+                );
             }
+            (Some(action), Decision::Allow { .. }) if by == Sender::User => {
+                self.denials.remove(&action);
+            }
+            _ => {}
         }
     }
 
@@ -388,6 +394,16 @@ impl Model {
         let known = self.spent_grants.contains(&grant.id)
             || self.grants.insert(grant.id, grant.clone()).is_some();
         self.check(!known, "INV-14", || format!("{} is given twice", grant.id));
+    }
+
+    /// Permissions that end with something else.
+    pub(super) fn drop_grants(&mut self, gone: impl Fn(&Grant) -> bool) {
+        let ids: Vec<GrantId> =
+            self.grants.iter().filter(|(_, g)| gone(g)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.grants.remove(&id);
+            self.spent_grants.insert(id);
+        }
     }
 
     pub(super) fn grant_revoked(&mut self, id: GrantId) {
