@@ -94,11 +94,6 @@ impl Team {
             }
             match &agent.state {
                 AgentState::Failed { retry_at: Some(time), .. } => at(*time, TimerReason::Restart),
-                AgentState::Active { turn } => {
-                    if let Some(until) = turn.detached_until {
-                        at(until, TimerReason::Detached);
-                    }
-                }
                 AgentState::Idle
                     if agent.not_before > self.at
                         && may_begin
@@ -110,8 +105,12 @@ impl Team {
                 }
                 AgentState::Pending
                 | AgentState::Idle
+                | AgentState::Active { .. }
                 | AgentState::Stopping { .. }
                 | AgentState::Failed { .. } => {}
+            }
+            if let Some(until) = agent.turn().and_then(|turn| turn.detached_until) {
+                at(until, TimerReason::Detached);
             }
         }
         for open in self.requests.values() {

@@ -42,16 +42,16 @@ impl Team {
                         by: Sender::System,
                     });
                 }
-                AgentState::Active { turn }
-                    if turn.detached_until.is_some_and(|until| until <= d.now) =>
-                {
-                    self.end_turn(d, agent, turn, &TurnOutcome::Lost, None);
-                }
                 AgentState::Pending
                 | AgentState::Idle
                 | AgentState::Active { .. }
                 | AgentState::Stopping { .. }
                 | AgentState::Failed { .. } => {}
+            }
+            if let Some(turn) = agent.turn()
+                && turn.detached_until.is_some_and(|until| until <= d.now)
+            {
+                self.end_turn(d, agent, turn, &TurnOutcome::Lost, None);
             }
         }
         for open in self.requests.values() {
