@@ -90,7 +90,7 @@ pub(crate) struct Run {
     /// Go on with a team that was stopped, or whose process died: its id, its name, or their beginning
     #[arg(long, value_name = "TEAM")]
     pub(crate) resume: Option<String>,
-    /// Bring a teammate in from the start; may be given several times
+    /// Bring a teammate in from the start, for example ann:scripted; may be given several times
     #[arg(long, value_name = "NAME:AGENT[:MODEL]")]
     pub(crate) member: Vec<String>,
     /// What the team is called [default: made from the task]

@@ -25,6 +25,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
+use crate::exit::Failure;
+
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == "__leash") {
@@ -32,11 +34,29 @@ fn main() -> ExitCode {
         return aion_agent::leash::leash_main(words);
     }
     log_to_stderr();
-    let cli = args::Cli::parse();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() && std::env::args_os().any(|word| word == "--json") => {
+            return misunderstood(&error).report(true);
+        }
+        Err(error) => error.exit(),
+    };
     let json = cli.json;
     match commands::run(cli) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => failure.report(json),
+    }
+}
+
+/// A command line that is not understood, in the words for programs.
+fn misunderstood(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    let mut parts = text.trim().splitn(2, "\n\n");
+    let message = parts.next().unwrap_or_default();
+    let failure = Failure::usage(message.strip_prefix("error: ").unwrap_or(message));
+    match parts.next() {
+        Some(rest) => failure.with_hint(rest),
+        None => failure,
     }
 }
 

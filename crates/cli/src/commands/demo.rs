@@ -295,7 +295,7 @@ async fn judge(
     end: End,
 ) -> Result<Judged, Failure> {
     let totals = daemon.store.totals(team).await?;
-    let exported: Vec<Recorded> = read_all(&daemon.store, team, Seq(0)).await?;
+    let exported = exported(daemon, team).await?;
     let check = check(&place.site, code)?;
     let changes = match Repository::around(&place.site) {
         Some(repository) => repository.changes(team)?,
@@ -318,6 +318,14 @@ async fn judge(
         format!("{} message(s) could not be delivered", totals.messages_dead)
     });
     Ok(Judged { end, account, totals, changes, check })
+}
+
+/// The log as a file of `aion export` holds it.
+async fn exported(daemon: &Daemon, team: &TeamId) -> Result<Vec<Recorded>, Failure> {
+    let text = super::export::jsonl(&read_all(&daemon.store, team, Seq(0)).await?)?;
+    text.lines()
+        .map(|line| serde_json::from_str(line).map_err(|error| std::io::Error::from(error).into()))
+        .collect()
 }
 
 fn why(end: &End) -> String {

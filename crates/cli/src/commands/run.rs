@@ -73,7 +73,8 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
     let end = follow.run(most).await;
     let result = end.and_then(|end| {
         let team = follow.team();
-        conclude(&end, team, &beginning, progress, began)?;
+        let other = args.data.data_dir.as_deref();
+        conclude(&end, team, &beginning, progress, began, other)?;
         Ok(end)
     });
     match result {
@@ -251,6 +252,7 @@ fn conclude(
     beginning: &Beginning,
     progress: Progress,
     began: Instant,
+    data_dir: Option<&Path>,
 ) -> Result<(), Failure> {
     let reason = match end {
         End::Settled { all_tasks_completed: true } => None,
@@ -289,6 +291,7 @@ fn conclude(
         tasks.completed
     ))?;
     let short: String = beginning.team.chars().take(8).collect();
+    let place = data_dir.map_or(String::new(), |dir| format!(" --data-dir {}", dir.display()));
     match end {
         End::Settled { all_tasks_completed: true } => {}
         End::Settled { .. }
@@ -296,11 +299,13 @@ fn conclude(
         | End::Budget
         | End::Stopped(_)
         | End::TimeUp
-        | End::Killed(_) => output::line(&format!("go on with   aion run --resume {short}"))?,
+        | End::Killed(_) => {
+            output::line(&format!("go on with   aion run --resume {short}{place}"))?;
+        }
     }
-    output::line(&format!("look at it   aion team show {short}"))?;
+    output::line(&format!("look at it   aion team show {short}{place}"))?;
     if beginning.start_ref.is_some() {
-        output::line(&format!("take it back aion team undo {short}"))?;
+        output::line(&format!("take it back aion team undo {short}{place}"))?;
     }
     Ok(())
 }

@@ -44,7 +44,10 @@ fn every_mistake_has_its_exit_code() {
     check(&["replay", "nobody"], 9, "team.not_found");
     check(&["help", "nothing"], 2, "usage");
 
-    // What clap refuses is a usage error too, in its own words.
+    // So is what the parser of the command line refuses, for people in its own words.
+    check(&["nonsense"], 2, "usage");
+    check(&["run", "x", "--max-time", "soon"], 2, "usage");
+    check(&["run", "x", "--progress", "loud"], 2, "usage");
     home.aion(["nonsense"]).code(2);
     home.aion(["run"]).code(2);
     home.aion(["run", "x", "--max-time", "soon"]).code(2);

@@ -197,7 +197,7 @@ fn a_reader_that_goes_away_stops_the_run_and_is_no_success() {
     stdin.write_all(b"y\n").unwrap();
     let ran = Ran::from(child.wait_with_output().unwrap()).code(1);
     assert_eq!(ran.error_code(), "output.gone");
-    home.aion(["run", "--resume", "write", "--yes", "--json"]).code(0);
+    home.aion(["team", "show", "write", "--json"]).code(0);
 }
 
 #[test]
