@@ -32,7 +32,7 @@ const MEMBERS: u32 = 10;
 /// Turns that every agent has run before it is weighed.
 const TURNS: u64 = 50;
 /// Teams that are driven at the same time.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 16;
 /// Messages a second while the latency is measured.
 const RATE: u32 = 100;
 
@@ -93,7 +93,7 @@ pub(crate) async fn measure(form: &Form) -> Result<Report> {
     let none = Target::None;
     report.add("turns", "turns run", float(turns), "", none);
     report.add("turn_rate", "turns a second, all durable", float(turns) / took, "/s", none);
-    let seconds = if form.small { Target::None } else { Target::AtMost(4.0) };
+    let seconds = if form.is_whole() { Target::AtMost(4.0) } else { Target::None };
     report.add("durable", "registered and ready, durable", durable, "s", seconds);
     let each = in_memory * 1e6 / float(agents);
     report.add(

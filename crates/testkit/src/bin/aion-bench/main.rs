@@ -40,18 +40,23 @@ pub(crate) struct Form {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Run a hundredth of it, to see that it runs; its figures mean nothing.
-    #[arg(long)]
-    pub(crate) small: bool,
+    /// Run so many hundredths of it, to see that it runs; only the whole is held to its targets.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) share: u64,
     /// Only the part whose name begins like this: of mailbox, latency, throughput or growth.
     #[arg(long)]
     pub(crate) part: Option<String>,
 }
 
 impl Form {
-    /// So many, or a hundredth of it, but at least `least`.
+    /// The share of so many, but at least `least`.
     pub(crate) fn scale(&self, whole: u64, least: u64) -> u64 {
-        if self.small { (whole / 100).max(least) } else { whole }
+        (whole * self.share / 100).max(least)
+    }
+
+    /// Whether all of it is run.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.share == 100
     }
 
     /// Whether a part is wanted.
@@ -69,7 +74,7 @@ fn main() -> ExitCode {
     match measured {
         Ok(report) => {
             report.print(form.json);
-            if report.is_good() || form.small { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            if report.is_good() || !form.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             tell(&format!("{error:#}"));

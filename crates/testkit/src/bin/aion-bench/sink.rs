@@ -66,10 +66,10 @@ impl Backend for Sink {
     fn spawn(
         &self,
         spec: SpawnSpec,
-        signals: mpsc::Sender<Signal>,
+        signals: mpsc::Sender<Box<Signal>>,
     ) -> BoxFuture<'_, Result<Box<dyn AgentSession>, BackendError>> {
         // The channel is new: it has room.
-        let _ = signals.try_send(Signal::Ready);
+        let _ = signals.try_send(Box::new(Signal::Ready));
         let session =
             SinkSession { slot: spec.slot, ending: self.ending, held: self.held.clone(), signals };
         ready(Ok(Box::new(session) as Box<dyn AgentSession>)).boxed()
@@ -80,7 +80,7 @@ struct SinkSession {
     slot: SlotId,
     ending: Ending,
     held: Option<mpsc::UnboundedSender<Held>>,
-    signals: mpsc::Sender<Signal>,
+    signals: mpsc::Sender<Box<Signal>>,
 }
 
 impl fmt::Debug for SinkSession {
@@ -101,7 +101,7 @@ impl AgentSession for SinkSession {
             Ending::AtOnce => {
                 let outcome = TurnOutcome::Done { last_text: None };
                 self.signals
-                    .try_send(Signal::TurnEnded { turn, outcome, usage: None })
+                    .try_send(Box::new(Signal::TurnEnded { turn, outcome, usage: None }))
                     .map_err(|_| BackendError::Gone)
             }
             Ending::ByOthers => Ok(()),
@@ -120,7 +120,7 @@ impl AgentSession for SinkSession {
 
     fn stop(&mut self, reason: &str) {
         // Nobody may listen any more.
-        let _ = self.signals.try_send(Signal::Exited { cause: reason.to_owned() });
+        let _ = self.signals.try_send(Box::new(Signal::Exited { cause: reason.to_owned() }));
     }
 
     fn kill(&mut self) {}
