@@ -1,9 +1,10 @@
 //! A team as its log tells it: read page by page, folded into a state; nothing is ever appended.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aion_core::event::Recorded;
-use aion_core::id::{Seq, TeamId};
+use aion_core::event::{Event, Recorded};
+use aion_core::id::{AgentName, Seq, SlotId, TeamId};
 use aion_core::team::Team;
 use aion_store::{EventStore, StoreError, TeamRow};
 
@@ -12,6 +13,54 @@ use crate::terminal::clean_line;
 
 /// Events read at a time.
 const PAGE: usize = 1_000;
+
+/// What members are called, those that left included: a state remembers only who is there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names(BTreeMap<SlotId, AgentName>);
+
+impl Names {
+    /// Those of a whole log.
+    pub(crate) fn of<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> Self {
+        let mut names = Self::default();
+        events.into_iter().for_each(|recorded| names.learn(&recorded.event));
+        names
+    }
+
+    fn learn(&mut self, event: &Event) {
+        match event {
+            Event::AgentSpawned { slot, member, .. } => {
+                self.0.insert(*slot, member.name.clone());
+            }
+            Event::AgentRenamed { slot, name, .. } => {
+                self.0.insert(*slot, name.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// What a member is called.
+    pub(crate) fn get(&self, team: &Team, slot: SlotId) -> String {
+        match (team.agent(slot), self.0.get(&slot)) {
+            (Some(agent), _) => agent.name().to_string(),
+            (None, Some(name)) => name.to_string(),
+            (None, None) => slot.to_string(),
+        }
+    }
+}
+
+/// The names that a team's board needs. Only where somebody who left has completed a task is the
+/// whole log read for them.
+pub(crate) async fn names(
+    store: &Arc<dyn EventStore>,
+    id: &TeamId,
+    team: &Team,
+) -> Result<Names, StoreError> {
+    let gone = |slot: &SlotId| team.agent(*slot).is_none();
+    if team.board().done().values().filter_map(|task| task.owner).any(|slot| gone(&slot)) {
+        return Ok(Names::of(&read_all(store, id, Seq(0)).await?));
+    }
+    Ok(Names::default())
+}
 
 /// A state with the last event it contains.
 #[derive(Debug)]

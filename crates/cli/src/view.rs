@@ -16,6 +16,8 @@ use aion_core::team::{Reason, Status, Team};
 use aion_core::time::Timestamp;
 use serde::Serialize;
 
+use crate::history::Names;
+
 /// The wire word of a plain enum; a value that is more than a word has none.
 pub(crate) fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
@@ -102,7 +104,7 @@ pub(crate) fn status(team: &Team, slot: SlotId) -> (AgentStatus, StatusReason) {
 }
 
 /// The board, by number.
-pub(crate) fn tasks(team: &Team) -> Vec<TaskRow> {
+pub(crate) fn tasks(team: &Team, names: &Names) -> Vec<TaskRow> {
     let board = team.board();
     let open = board.open().values().map(|task| TaskRow {
         id: task.id().0.into(),
@@ -112,7 +114,7 @@ pub(crate) fn tasks(team: &Team) -> Vec<TaskRow> {
             TaskStatus::Pending | TaskStatus::Completed | TaskStatus::Deleted => TaskState::Pending,
         },
         ready: board.is_ready(task),
-        owner: task.owner().map(|slot| name_of(team, slot)),
+        owner: task.owner().map(|slot| names.get(team, slot)),
         blocked_by: board.waits_for(task).into_iter().map(|id| id.0.into()).collect(),
         version: Some(task.version()),
     });
@@ -121,7 +123,7 @@ pub(crate) fn tasks(team: &Team) -> Vec<TaskRow> {
         subject: task.subject.clone(),
         status: TaskState::Completed,
         ready: false,
-        owner: task.owner.map(|slot| name_of(team, slot)),
+        owner: task.owner.map(|slot| names.get(team, slot)),
         blocked_by: Vec::new(),
         version: None,
     });

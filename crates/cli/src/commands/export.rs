@@ -19,7 +19,7 @@ use crate::args::{self, Format};
 use crate::counts;
 use crate::describe::{Story, Weight};
 use crate::exit::{Failure, Outcome};
-use crate::history::{Folded, read_all};
+use crate::history::{Folded, Names, read_all};
 use crate::output;
 use crate::terminal::{clean_line, clean_text};
 use crate::view::{self, recipient_name, sender_name};
@@ -121,7 +121,7 @@ fn markdown(events: &[Recorded]) -> String {
         let _ = writeln!(text, "- {}{here}", escape(member));
     }
     let _ = writeln!(text, "\n## Tasks\n");
-    for task in view::tasks(team) {
+    for task in view::tasks(team, &Names::of(events)) {
         let owner = task.owner.map_or(String::new(), |owner| format!(" ({owner})"));
         let done = if task.status == TaskState::Completed { "x" } else { " " };
         let subject = escape(&clean_line(&task.subject, 200));

@@ -14,7 +14,7 @@ use super::Reading;
 use super::team::{after, print_members, print_requests, print_tasks};
 use crate::args;
 use crate::exit::{Failure, Outcome};
-use crate::history::{Folded, read_all};
+use crate::history::{Folded, Names, read_all};
 use crate::terminal::{Paint, clean_line};
 use crate::{counts, output, view};
 
@@ -96,7 +96,7 @@ fn replay(events: &[Recorded], at: Option<Seq>) -> Result<ReplayView, Failure> {
         ended: team.is_ended(),
         agents: view::agents(team),
         task_counts: view::task_counts(team),
-        tasks: view::tasks(team),
+        tasks: view::tasks(team, &Names::of(events)),
         requests: view::requests(team, team.now_floor()),
         mail: view::mail(team),
         totals: counts::wire(totals, totals.messages_dead == 0, 0),

@@ -6,7 +6,7 @@ use super::Reading;
 use super::team::print_tasks;
 use crate::args;
 use crate::exit::Outcome;
-use crate::history::fold;
+use crate::history::{fold, names};
 use crate::{output, view};
 
 pub(super) async fn run(command: args::Task, json: bool) -> Outcome {
@@ -14,7 +14,8 @@ pub(super) async fn run(command: args::Task, json: bool) -> Outcome {
     let reading = Reading::open(&one.data).await?;
     let (store, row) = reading.team(one.team.as_deref())?;
     let folded = fold(store, &row.team, None).await?;
-    let tasks = view::tasks(&folded.team);
+    let names = names(store, &row.team, &folded.team).await?;
+    let tasks = view::tasks(&folded.team, &names);
     if json {
         output::json(&tasks)?;
     } else {

@@ -14,7 +14,7 @@ use crate::args::{self, Everything, OneTeam, Undo};
 use crate::daemon;
 use crate::exit::{Failure, Outcome};
 use crate::git::Repository;
-use crate::history::fold;
+use crate::history::{fold, names};
 use crate::terminal::{Paint, clean_line, clean_text};
 use crate::{counts, output, view};
 
@@ -108,7 +108,7 @@ async fn show(args: &OneTeam, json: bool) -> Outcome {
         lead_slot_id: SlotId::LEAD.0.into(),
         agents: view::agents(team),
         task_counts: view::task_counts(team),
-        tasks: view::tasks(team),
+        tasks: view::tasks(team, &names(store, &row.team, team).await?),
         requests: view::requests(team, team.now_floor()),
         totals: counts::wire(totals, totals.messages_dead == 0, files),
         seq: folded.seq.0,

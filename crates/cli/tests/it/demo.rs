@@ -65,6 +65,9 @@ fn a_kept_demo_can_be_looked_at_in_every_way() {
         agents.iter().map(|agent| agent["agent_name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(names(&view), ["team-lead", "builder"]);
+    let owners: Vec<&str> =
+        view["tasks"].as_array().unwrap().iter().map(|t| t["owner"].as_str().unwrap()).collect();
+    assert_eq!(owners, ["writer", "designer", "builder", "writer"], "also of those who left");
 
     // The export counts to the same totals as the store, and folds to the same state.
     let file = home.path("export.jsonl");
@@ -96,7 +99,7 @@ fn a_kept_demo_can_be_looked_at_in_every_way() {
 
     let report = home.aion(["export", "open-day", "--format", "md", "--data-dir", data]).code(0);
     assert!(report.stdout.contains("# open-day"), "{report:#?}");
-    assert!(report.stdout.contains("- [x] #4 Proofread the pages (s2)"), "{report:#?}");
+    assert!(report.stdout.contains("- [x] #4 Proofread the pages (writer)"), "{report:#?}");
     let again = home.aion(["export", &id, "-o", file, "--data-dir", data]).code(8);
     assert!(again.stderr.contains("exists already"), "{again:#?}");
 

@@ -2,6 +2,13 @@
 
 use std::fs;
 
+use aion_core::agent::{MemberSpec, PermissionMode};
+use aion_core::command::{Caller, Settings};
+use aion_core::event::{EVENT_VERSION, Event, Recorded};
+use aion_core::id::{AgentName, CommandId, ConversationId, Seq, TeamId};
+use aion_core::time::Timestamp;
+use aion_store::{Append, EventStore, SqliteOptions, SqliteStore};
+
 use crate::binary::{Going, Home};
 
 const TWO: &str = r#"
@@ -30,6 +37,60 @@ fn teams_are_found_by_beginnings_and_ambiguity_is_told() {
     assert_eq!(ran.error_code(), "team.ambiguous");
     assert!(ran.stderr.contains("webshop"), "{ran:#?}");
     assert_eq!(home.aion(["task", "ls", "webs", "--json"]).code(0).json(), serde_json::json!([]));
+}
+
+#[test]
+fn a_thousand_teams_are_listed() {
+    let home = Home::new();
+    let many = 1_000;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = SqliteStore::open(&home.data(), &SqliteOptions::default()).unwrap();
+    runtime.block_on(futures::future::join_all((0..many).map(|n| begun(&store, n))));
+    drop(store);
+    let rows = home.aion(["team", "ls", "--json"]).code(0).json();
+    assert_eq!(rows.as_array().unwrap().len(), many);
+    assert_eq!(
+        home.aion(["team", "show", "team-0999", "--json"]).code(0).json()["name"],
+        "team-0999"
+    );
+    assert_eq!(home.aion(["team", "ls"]).code(0).stdout.lines().count(), many + 1);
+}
+
+/// A team of which only the beginning is known.
+async fn begun(store: &SqliteStore, n: usize) {
+    let team = TeamId::new(format!("{n:032x}")).unwrap();
+    let epoch = store.open(&team).await.unwrap().epoch;
+    let lead = MemberSpec {
+        name: AgentName::lead(),
+        label: None,
+        agent_type: "scripted".to_owned(),
+        model: None,
+        color: None,
+        prompt: String::new(),
+        mode: PermissionMode::Default,
+        conversation: ConversationId::new(format!("c{n}")).unwrap(),
+        parent_call: None,
+        parent_conversation: None,
+    };
+    let event = Event::TeamCreated {
+        team: team.clone(),
+        name: format!("team-{n:04}"),
+        owner: "local".to_owned(),
+        workspace: "/nowhere".to_owned(),
+        solo: false,
+        lead,
+        settings: Settings::default(),
+    };
+    let recorded = Recorded {
+        seq: Seq(1),
+        at: Timestamp(0),
+        version: EVENT_VERSION,
+        actor: Caller::User,
+        credential: None,
+        command_id: CommandId::new(format!("k{n}")).unwrap(),
+        event,
+    };
+    store.append(Append { team, epoch, expected: Seq(0), events: vec![recorded] }).await.unwrap();
 }
 
 #[test]
