@@ -116,6 +116,12 @@ pub enum HostError {
     /// The house cannot store anything at present; the turn cannot go on.
     #[error("the team's store is not available: {0}")]
     Unavailable(String),
+    /// The house stands, and cannot keep or read the agent's transcript at present.
+    #[error("the transcript is not available: {0}")]
+    NoTranscript(String),
+    /// The house refuses this for good, and not because the turn is over: it would refuse it again.
+    #[error("the house refuses it: {0}")]
+    Refused(String),
 }
 
 /// The house around one agent. Identity is the host's own: no argument names the caller.
@@ -132,6 +138,14 @@ pub trait Host: Send + Sync + fmt::Debug + 'static {
         tool: &'a str,
         input: &'a serde_json::Value,
     ) -> BoxFuture<'a, Result<ToolOutput, HostError>>;
+    /// Whether a call of a team tool that did what it was asked to ended its turn. Asked where a turn
+    /// is taken up again whose transcript holds the answer already.
+    fn ended_turn<'a>(
+        &'a self,
+        turn: TurnId,
+        tool: &'a str,
+        input: &'a serde_json::Value,
+    ) -> BoxFuture<'a, Result<bool, HostError>>;
     /// Has a coding tool's call judged, and journalled as started where it may run.
     fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>>;
     /// Begins a call whose request was decided: [`Permit::Run`] or [`Permit::Refused`].

@@ -33,6 +33,28 @@ use crate::leash::LeashConfig;
 pub const VISIBLE_VARIABLES: [&str; 8] =
     ["PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "USER", "SHELL"];
 
+/// Bytes of a call's input that are kept, for the one who judges it. What does something that cannot
+/// be seen in its result has to fit in whole.
+const SHOWN_INPUT_BYTES: usize = 16 * 1024;
+
+/// A call's input as the one who judges it sees it: whole, or with the number of bytes that are
+/// missing.
+pub(crate) fn shown_input(input: &serde_json::Value) -> String {
+    shown(input.to_string(), SHOWN_INPUT_BYTES)
+}
+
+/// A text within a limit; one that is cut says how many bytes are missing.
+fn shown(mut text: String, limit: usize) -> String {
+    let note = |missing: usize| format!("… ({missing} bytes more)");
+    if text.len() <= limit {
+        return text;
+    }
+    let end = text.floor_char_boundary(limit.saturating_sub(note(text.len()).len()));
+    let note = note(text.len() - end);
+    text.truncate(end);
+    text + &note
+}
+
 /// What the coding tools of all agents have in common.
 #[derive(Clone, Debug)]
 pub struct ToolConfig {

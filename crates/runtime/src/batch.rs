@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use aion_core::Rejection;
 use aion_core::command::{Command, Receipt};
-use aion_core::event::{Event, Recorded};
+use aion_core::event::Recorded;
 use aion_core::id::Seq;
 use aion_core::team::Team;
 use aion_store::APPEND_LIMIT;
+use serde::Serialize;
 
 use crate::handle::{Committed, Events, Query, Reply, SubmitError};
 
@@ -85,8 +86,8 @@ impl Batch {
     }
 }
 
-/// Bytes that an event takes in the log, near enough for a limit.
-fn weight(event: &Event) -> usize {
+/// Bytes that an event or a transcript's item takes in the log, near enough for a limit.
+pub(crate) fn weight(event: &impl Serialize) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aion_agent::host::Delta;
-use aion_core::event::{Event, Recorded};
+use aion_core::event::Recorded;
 use aion_core::id::{Seq, SlotId, TurnId};
 use aion_store::StoreError;
 use futures::Stream;
@@ -65,14 +65,6 @@ impl Bus {
 
     pub(crate) fn publish(&self, batch: &Arc<[Recorded]>) {
         let mut inner = self.lock();
-        if !inner.live.is_empty() {
-            // What a finished turn wrote is in its transcript.
-            for recorded in &**batch {
-                if let Event::TurnEnded { turn, .. } = &recorded.event {
-                    inner.live.remove(turn);
-                }
-            }
-        }
         if let Some(events) = &inner.events
             && events.send(Arc::clone(batch)).is_err()
         {
@@ -80,12 +72,20 @@ impl Bus {
         }
     }
 
-    pub(crate) fn delta(&self, slot: SlotId, turn: TurnId, delta: Delta) {
+    /// Says which turns are running. What a finished turn wrote is in its transcript, and what it
+    /// still writes while it dies is nobody's.
+    pub(crate) fn running(&self, turns: impl Iterator<Item = TurnId>) {
         let mut inner = self.lock();
         if inner.closed {
             return;
         }
-        let live = inner.live.entry(turn).or_default();
+        let mut before = std::mem::take(&mut inner.live);
+        inner.live = turns.map(|turn| (turn, before.remove(&turn).unwrap_or_default())).collect();
+    }
+
+    pub(crate) fn delta(&self, slot: SlotId, turn: TurnId, delta: Delta) {
+        let mut inner = self.lock();
+        let Some(live) = inner.live.get_mut(&turn) else { return };
         let piece = LiveDelta { slot, turn, offset: live.advance(&delta), delta: Arc::new(delta) };
         live.keep(piece.clone());
         if let Some(deltas) = &inner.deltas

@@ -45,21 +45,18 @@ impl Effects {
     /// Performs what is outstanding and not yet in flight. What fails at once comes back as commands.
     pub(crate) fn perform(&mut self, team: &Team) -> Vec<Command> {
         self.let_go(team);
+        // Before a turn is begun, so that nothing of what it writes is missed.
+        self.shared.bus.running(team.agents().filter_map(|agent| agent.turn().map(Turn::id)));
         let mut outstanding = team.outstanding();
         outstanding.sort_by_key(Effect::key);
         self.in_flight.retain(|key| outstanding.binary_search_by_key(key, Effect::key).is_ok());
         let mut failed = Vec::new();
         for effect in outstanding {
-            if self.in_flight.insert(effect.key()) || self.is_overdue(&effect) {
+            if self.in_flight.insert(effect.key()) {
                 failed.extend(self.begin(team, effect));
             }
         }
         failed
-    }
-
-    /// Whether an agent that was asked to stop is now to be killed. It is the same effect, in haste.
-    fn is_overdue(&self, effect: &Effect) -> bool {
-        matches!(effect, Effect::Stop { slot, kill: true, .. } if self.runners.contains_key(slot))
     }
 
     /// Ends every runner, the last one first.

@@ -15,12 +15,13 @@ use aion_core::prompt;
 use aion_core::time::Timestamp;
 use aion_core::transcript::Item;
 use aion_core::turn::{CallId, ToolVerdict};
-use aion_store::StoreError;
+use aion_store::{APPEND_LIMIT, INLINE_LIMIT, StoreError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use crate::batch::weight;
 use crate::handle::{Committed, SubmitError, TeamHandle};
-use crate::tools::CallContext;
+use crate::tools::{CallContext, Ending, ending, leaves};
 use aion_store::failpoint;
 
 /// Transcript items read at a time.
@@ -98,12 +99,21 @@ impl TeamHost {
 
     async fn read(&self, after: u64) -> Result<Vec<Item>, HostError> {
         let store = &self.handle.shared().house.store;
-        store.items(&self.conversation, after, PAGE).await.map_err(store_error)
+        store.items(&self.conversation, after, PAGE).await.map_err(transcript_error)
     }
 
-    /// Appends to the transcript. What the store cannot tell is looked up there.
+    /// Appends to the transcript, in as many writes as the store needs: a turn that is taken up
+    /// again copes with a part of a step.
     async fn record(&self, items: Vec<Item>) -> Result<(), HostError> {
         failpoint::hit("host.before_record");
+        for part in parts(items) {
+            self.record_part(part).await?;
+        }
+        Ok(())
+    }
+
+    /// What the store cannot tell is looked up there.
+    async fn record_part(&self, items: Vec<Item>) -> Result<(), HostError> {
         let shared = self.handle.shared();
         let count = items.len() as u64;
         let mut failure = String::new();
@@ -138,10 +148,10 @@ impl TeamHost {
                         return Ok(());
                     }
                 }
-                Err(error) => return Err(store_error(error)),
+                Err(error) => return Err(transcript_error(error)),
             }
         }
-        Err(HostError::Unavailable(failure))
+        Err(HostError::NoTranscript(failure))
     }
 
     async fn is_stored(&self, at: u64, items: &[Item]) -> Result<bool, HostError> {
@@ -230,6 +240,25 @@ impl Host for TeamHost {
         async move { tools.call(&self.handle, &context, tool, input).await }.boxed()
     }
 
+    fn ended_turn<'a>(
+        &'a self,
+        _: TurnId,
+        tool: &'a str,
+        input: &'a serde_json::Value,
+    ) -> BoxFuture<'a, Result<bool, HostError>> {
+        let slot = self.slot;
+        async move {
+            match ending(tool, input) {
+                Ending::Always => Ok(true),
+                Ending::Never => Ok(false),
+                Ending::WhereItLeaves => {
+                    self.handle.query(move |team| leaves(team, slot)).await.map_err(host_error)
+                }
+            }
+        }
+        .boxed()
+    }
+
     fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>> {
         self.propose(proposal).boxed()
     }
@@ -302,12 +331,50 @@ fn refused_or(error: SubmitError) -> Result<Permit, HostError> {
 
 pub(crate) fn host_error(error: SubmitError) -> HostError {
     match error {
-        SubmitError::Rejected(_) | SubmitError::Closed => HostError::TurnOver,
+        SubmitError::Rejected(
+            Rejection::NoSuchTurn { .. }
+            | Rejection::NoTeam
+            | Rejection::TeamEnded
+            | Rejection::UnknownAgent { .. },
+        )
+        | SubmitError::Closed => HostError::TurnOver,
+        // The turn is still there, and would wait for ever if nobody ended it.
+        SubmitError::Rejected(rejection) => HostError::Refused(rejection.to_string()),
         SubmitError::Unavailable(reason) => HostError::Unavailable(reason),
     }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the error's way")]
-fn store_error(error: StoreError) -> HostError {
-    HostError::Unavailable(error.to_string())
+fn transcript_error(error: StoreError) -> HostError {
+    match error {
+        StoreError::TooLarge { .. } => HostError::Refused(error.to_string()),
+        StoreError::Conflict { .. }
+        | StoreError::StaleEpoch { .. }
+        | StoreError::Unavailable(_)
+        | StoreError::Unknown(_)
+        | StoreError::Corrupt(_)
+        | StoreError::Newer(_)
+        | StoreError::NoTeam(_)
+        | StoreError::Locked { .. } => HostError::NoTranscript(error.to_string()),
+    }
+}
+
+/// Items in parts that one write of the store holds.
+fn parts(items: Vec<Item>) -> Vec<Vec<Item>> {
+    let (mut parts, mut bytes) = (vec![Vec::new()], 0);
+    for item in items {
+        // What is larger is kept beside the log.
+        let weight = weight(&item).min(INLINE_LIMIT);
+        let full = parts.last().is_some_and(|part| part.len() == PAGE);
+        if full || bytes + weight > APPEND_LIMIT {
+            parts.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += weight;
+        // There is always a last one.
+        if let Some(last) = parts.last_mut() {
+            last.push(item);
+        }
+    }
+    parts
 }

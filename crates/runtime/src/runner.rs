@@ -128,6 +128,8 @@ enum Next {
     On,
     /// The agent is gone, for this reason; none means that nobody needs to know.
     Over(Option<String>),
+    /// The same, as an order found it: its last words may still be on their way.
+    Gone(String),
 }
 
 impl Runner {
@@ -144,11 +146,18 @@ impl Runner {
         // From here on orders are refused, not kept.
         self.orders.close();
         if let Some(cause) = cause {
-            let Self { slot, generation, handle, .. } = self;
+            let Self { slot, generation, handle, mut report, .. } = self;
             let exited = Command::AgentExited { slot, generation, cause };
+            let last = async {
+                // The end of a turn is not made a loss by the word that the agent is gone.
+                if report.is_some() {
+                    wait(&mut report).await;
+                }
+                submit(handle, exited).await;
+            };
             tokio::select! {
                 () = kill.cancelled() => {}
-                () = submit(handle, exited) => {}
+                () = last => {}
             }
         }
     }
@@ -173,8 +182,40 @@ impl Runner {
                     None => Next::Over(Some("it vanished without a word".to_owned())),
                 },
             };
-            if let Next::Over(cause) = next {
-                return cause;
+            match next {
+                Next::On => {}
+                Next::Over(cause) => return cause,
+                Next::Gone(cause) => {
+                    self.hear_out(&mut signals).await;
+                    return Some(cause);
+                }
+            }
+        }
+    }
+
+    /// Takes the last words of an agent that is gone, up to the one that it is.
+    async fn hear_out(&mut self, signals: &mut mpsc::Receiver<Box<Signal>>) {
+        let clock = Arc::clone(&self.handle.shared().house.clock);
+        let mut patience = clock.sleep_until(Millis(clock.monotonic().0 + GRACE.0));
+        loop {
+            if self.report.is_some() {
+                wait(&mut self.report).await;
+                self.report = None;
+            }
+            let signal = tokio::select! {
+                biased;
+                signal = signals.recv() => signal,
+                () = &mut patience => None,
+            };
+            match signal.map(|signal| *signal) {
+                Some(Signal::TurnEnded { turn, outcome, usage }) => {
+                    self.report(Command::EndTurn { turn, outcome, usage });
+                }
+                Some(Signal::UsageReported(usage)) => {
+                    self.report(Command::RecordUsage { slot: self.slot, usage });
+                }
+                Some(Signal::Ready | Signal::Delta { .. }) => {}
+                Some(Signal::Exited { .. }) | None => return,
             }
         }
     }
@@ -225,9 +266,10 @@ impl Runner {
         match obeyed {
             // The turn is over: its end is on its way to the team.
             Ok(()) | Err(BackendError::NotInTurn(_)) => Next::On,
-            Err(
-                error @ (BackendError::Gone | BackendError::Spawn(_) | BackendError::Busy { .. }),
-            ) => Next::Over(Some(error.to_string())),
+            Err(error @ BackendError::Gone) => Next::Gone(error.to_string()),
+            Err(error @ (BackendError::Spawn(_) | BackendError::Busy { .. })) => {
+                Next::Over(Some(error.to_string()))
+            }
         }
     }
 
@@ -240,8 +282,9 @@ impl Runner {
                     self.report(Command::AgentReady { slot, generation });
                 }
                 while let Some(order) = self.early.pop_front() {
-                    if let Next::Over(cause) = self.order(agent, order) {
-                        return Next::Over(cause);
+                    match self.order(agent, order) {
+                        Next::On => {}
+                        over @ (Next::Over(_) | Next::Gone(_)) => return over,
                     }
                 }
             }

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use aion_core::Rejection;
 use aion_core::agent::{MemberSpec, PermissionMode};
-use aion_core::command::{Caller, Command, Settings};
+use aion_core::command::{Caller, Command, SendMessage, Settings};
 use aion_core::id::{AgentName, RequestId, TeamId};
+use aion_core::message::{Recipient, Urgency};
 use aion_core::request::RequestKind;
 use aion_core::time::Millis;
 use aion_store::{StoreError, TeamRow};
@@ -243,12 +245,19 @@ impl TeamService {
         }
     }
 
-    /// Makes a granted team, however often the store fails, while its conversation is open.
+    /// Makes a granted team, however often the store fails, while its conversation is open. What the
+    /// rules refuse they would refuse again: the conversation is told instead.
     async fn make_granted(&self, from: &TeamId, request: RequestId) {
         let mut wait = RETRY;
         while let Some(conversation) = self.opened(from) {
             match self.create_from(&conversation, request).await {
                 Ok(()) => return,
+                Err(CreateError::Submit(SubmitError::Rejected(rejection))) => {
+                    tracing::warn!(%from, %request, %rejection, "a granted team was refused");
+                    if tell_refused(&conversation, request, &rejection).await.is_ok() {
+                        return;
+                    }
+                }
                 Err(error) => {
                     tracing::warn!(%from, %request, %error, "a granted team could not be made");
                 }
@@ -316,9 +325,7 @@ impl TeamService {
         let new = NewTeam { name, owner, workspace, solo: false, lead, settings };
         let made = self.create_as(id.clone(), Caller::System, None, new).await;
         match made {
-            Ok(_)
-            | Err(CreateError::Submit(SubmitError::Rejected(aion_core::Rejection::TeamExists))) => {
-            }
+            Ok(_) | Err(CreateError::Submit(SubmitError::Rejected(Rejection::TeamExists))) => {}
             Err(error) => return Err(error),
         }
         let link = Command::LinkTeam { request, team: id };
@@ -327,6 +334,30 @@ impl TeamService {
             Ok(_) | Err(SubmitError::Rejected(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Tells a conversation, once, why the team that the person agreed to was not made.
+async fn tell_refused(
+    conversation: &TeamHandle,
+    request: RequestId,
+    rejection: &Rejection,
+) -> Result<(), SubmitError> {
+    let message = SendMessage {
+        to: Recipient::Lead,
+        text: format!(
+            "The team of request {request} was agreed to and could not be made: {rejection}."
+        ),
+        summary: None,
+        urgency: Urgency::Wake,
+        files: Vec::new(),
+        key: Some(format!("refused:{request}")),
+    };
+    let command = Command::SendMessage(Box::new(message));
+    match conversation.submit(Caller::System, None, command).await {
+        // A conversation that takes no mail has nobody to tell.
+        Ok(_) | Err(SubmitError::Rejected(_) | SubmitError::Closed) => Ok(()),
+        Err(error @ SubmitError::Unavailable(_)) => Err(error),
     }
 }
 

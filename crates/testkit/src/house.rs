@@ -14,7 +14,7 @@ use aion_core::transcript::Item;
 use aion_core::turn::{CallId, ToolCallState};
 use futures::FutureExt;
 use futures::channel::mpsc;
-use futures::future::{BoxFuture, ready};
+use futures::future::BoxFuture;
 
 /// What becomes of a proposed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub struct Fall {
     pub applied: bool,
 }
 
+/// What happens while the agent waits for the word that something is done.
+type Meanwhile = Box<dyn FnMut(&Act) + Send>;
 /// How calls are judged.
 type Judge = Box<dyn Fn(&ToolProposal) -> Judgement + Send + Sync>;
 
@@ -74,6 +76,7 @@ type Judge = Box<dyn Fn(&ToolProposal) -> Judgement + Send + Sync>;
 pub struct House {
     judge: Judge,
     state: Mutex<State>,
+    meanwhile: Mutex<Option<Meanwhile>>,
     asked: mpsc::UnboundedSender<RequestId>,
 }
 
@@ -90,6 +93,7 @@ struct State {
     budget: Option<u64>,
     calls: usize,
     fall: Option<Fall>,
+    refuse_to_record: Option<HostError>,
 }
 
 impl House {
@@ -98,7 +102,18 @@ impl House {
         judge: impl Fn(&ToolProposal) -> Judgement + Send + Sync + 'static,
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<RequestId>) {
         let (asked, requests) = mpsc::unbounded();
-        (Arc::new(Self { judge: Box::new(judge), state: Mutex::default(), asked }), requests)
+        let (judge, state) = (Box::new(judge), Mutex::default());
+        (Arc::new(Self { judge, state, meanwhile: Mutex::default(), asked }), requests)
+    }
+
+    /// Does something whenever the agent has done something and has not heard yet that it is done.
+    pub fn meanwhile(&self, act: impl FnMut(&Act) + Send + 'static) {
+        *self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(act));
+    }
+
+    /// Lets the next write of the transcript fail.
+    pub fn refuse_to_record(&self, error: HostError) {
+        self.lock().refuse_to_record = Some(error);
     }
 
     /// Lets the house fall, or stand again.
@@ -159,6 +174,7 @@ impl House {
         let mut state = self.lock();
         let number = state.calls;
         state.calls += 1;
+        let before = state.acts.len();
         let result = match state.fall {
             Some(fall) if number > fall.at => Err(HostError::TurnOver),
             Some(fall) if number == fall.at => {
@@ -170,7 +186,22 @@ impl House {
             }
             Some(_) | None => effect(&mut state),
         };
-        ready(result).boxed()
+        let act = state.acts.get(before).cloned();
+        drop(state);
+        async move {
+            let meanwhile = || self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(act) = act
+                && let Some(happens) = &mut *meanwhile()
+            {
+                happens(&act);
+            } else {
+                return result;
+            }
+            // Whoever waits for something else as well hears of it before.
+            tokio::task::yield_now().await;
+            result
+        }
+        .boxed()
     }
 }
 
@@ -218,6 +249,16 @@ impl Host for House {
             state.team_calls.insert(key, output.clone());
             Ok(output)
         })
+    }
+
+    fn ended_turn<'a>(
+        &'a self,
+        _: TurnId,
+        tool: &'a str,
+        _: &'a serde_json::Value,
+    ) -> BoxFuture<'a, Result<bool, HostError>> {
+        let ends = tool == "team_submit_plan";
+        self.call(move |_| Ok(ends))
     }
 
     fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>> {
@@ -320,6 +361,9 @@ impl Host for House {
 
     fn record(&self, items: Vec<Item>) -> BoxFuture<'_, Result<(), HostError>> {
         self.call(|state| {
+            if let Some(error) = state.refuse_to_record.take() {
+                return Err(error);
+            }
             state.transcript.extend(items.iter().cloned());
             state.acts.push(Act::Recorded(items));
             Ok(())

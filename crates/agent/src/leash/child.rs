@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 
 use super::MARK;
-use super::ledger::{LeashEntry, LeashLedger, reap};
+use super::ledger::{LeashEntry, LeashLedger, reap, reap_without_helper};
 use super::processes::{Process, boot_id};
 
 /// How child processes are kept.
@@ -111,13 +112,14 @@ impl Leashed {
         }
     }
 
-    /// Waits until everything on the leash is gone. The command's exit code; 128 and more mean a
-    /// signal.
+    /// Waits until everything on the leash is gone, also where somebody killed its helper. The
+    /// command's exit code; 128 and more mean a signal.
     pub async fn wait(&mut self) -> io::Result<i32> {
         let helper = self.helper.as_mut().ok_or(ErrorKind::NotFound)?;
         let status = helper.wait().await?;
-        if let (Some(entry), Some(ledger)) = (self.entry.take(), self.ledger.take()) {
-            strike(ledger, entry).await;
+        if let Some(entry) = self.entry.clone() {
+            settle(status, entry, self.ledger.clone()).await;
+            self.entry = None;
         }
         Ok(code(status))
     }
@@ -135,23 +137,31 @@ impl Leashed {
 impl Drop for Leashed {
     fn drop(&mut self) {
         self.pipe = None;
-        let (Some(entry), Some(ledger)) = (self.entry.take(), self.ledger.take()) else { return };
+        let (Some(entry), ledger) = (self.entry.take(), self.ledger.take()) else { return };
         // The entry goes when the processes are gone. Where nothing runs any more that could wait
         // for them, it stays, and the next opening strikes it.
         let (Some(mut helper), Ok(runtime)) = (self.helper.take(), Handle::try_current()) else {
             return;
         };
         runtime.spawn(async move {
-            if helper.wait().await.is_ok() {
-                strike(ledger, entry).await;
+            if let Ok(status) = helper.wait().await {
+                settle(status, entry, ledger).await;
             }
         });
     }
 }
 
-async fn strike(ledger: Arc<dyn LeashLedger>, entry: LeashEntry) {
-    // That the ledger panics is the ledger's to report; the processes are gone.
-    let _ = tokio::task::spawn_blocking(move || ledger.ended(&entry)).await;
+/// The helper has ended: by itself after everything else did, or by a signal before it. Then what it
+/// left is killed here. The ledger forgets the leash afterwards.
+async fn settle(status: ExitStatus, entry: LeashEntry, ledger: Option<Arc<dyn LeashLedger>>) {
+    let killed = status.signal().is_some();
+    let settling = move || {
+        if !killed || reap_without_helper(&entry) {
+            ledger.inspect(|ledger| ledger.ended(&entry));
+        }
+    };
+    // That the ledger panics is the ledger's to report.
+    let _ = tokio::task::spawn_blocking(settling).await;
 }
 
 fn draw_mark() -> io::Result<String> {
@@ -165,6 +175,5 @@ fn draw_mark() -> io::Result<String> {
 }
 
 fn code(status: ExitStatus) -> i32 {
-    use std::os::unix::process::ExitStatusExt;
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or_default()
 }

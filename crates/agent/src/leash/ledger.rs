@@ -68,13 +68,19 @@ impl DirectoryLedger {
         Ok(entries)
     }
 
-    /// Kills what is left of every entry and empties the ledger. Answers how many processes that
-    /// were.
+    /// Kills what is left of every entry and empties the ledger, but for entries of which something
+    /// does not die. Answers how many processes were killed.
     pub fn reap(&self) -> io::Result<usize> {
         let entries = self.entries()?;
         let killed = reap(&entries);
+        let boot = boot_id();
+        let undead = |entry: &&LeashEntry| entry.boot == boot && !left(&[entry], false).is_empty();
+        let kept: Vec<PathBuf> = entries.iter().filter(undead).map(|e| self.path(e)).collect();
         for file in fs::read_dir(&self.directory)? {
-            fs::remove_file(file?.path())?;
+            let path = file?.path();
+            if !kept.contains(&path) {
+                fs::remove_file(path)?;
+            }
         }
         Ok(killed)
     }
@@ -108,23 +114,37 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 pub fn reap(entries: &[LeashEntry]) -> usize {
     let boot = boot_id();
     let entries: Vec<&LeashEntry> = entries.iter().filter(|entry| entry.boot == boot).collect();
+    kill_all(&entries, false).0
+}
+
+/// The same for one leash whose helper was killed a moment ago: what is in its group and not older
+/// than it is its own, too, as the group's number cannot have been given to others yet. Says whether
+/// everything is dead.
+pub(super) fn reap_without_helper(entry: &LeashEntry) -> bool {
+    kill_all(&[entry], true).1
+}
+
+/// Kills until two looks in a row find nobody. Answers how many were killed, and whether nobody is
+/// left.
+fn kill_all(entries: &[&LeashEntry], whole_group: bool) -> (usize, bool) {
     let deadline = Instant::now() + PATIENCE;
     let mut killed = BTreeSet::new();
     let mut quiet = 0;
     while quiet < 2 && !entries.is_empty() && Instant::now() < deadline {
-        let left = left(&entries);
+        let left = left(entries, whole_group);
         quiet = if left.is_empty() { quiet + 1 } else { 0 };
         killed.extend(left.iter().map(|p| (p.pid, p.start)));
         left.iter().for_each(Process::kill);
         // A process in the middle of starting a program shows no environment for a moment.
         thread::sleep(PAUSE);
     }
-    killed.len()
+    (killed.len(), quiet == 2 || entries.is_empty())
 }
 
 /// The living processes of leashes. The helpers come last: while one lives, what it leads stays its
-/// descendants.
-fn left(entries: &[&LeashEntry]) -> Vec<Process> {
+/// descendants. Where a helper is gone, `whole_group` says whether its group's number is still its
+/// own.
+fn left(entries: &[&LeashEntry], whole_group: bool) -> Vec<Process> {
     let all = Process::all();
     let marks: BTreeSet<&str> = entries.iter().map(|entry| entry.mark.as_str()).collect();
     let is_marked = |p: &&Process| p.variable(MARK).is_some_and(|mark| marks.contains(&*mark));
@@ -134,6 +154,8 @@ fn left(entries: &[&LeashEntry]) -> Vec<Process> {
     for entry in entries {
         let Some(helper) = all.iter().find(|p| p.pid == entry.group && p.start == entry.start)
         else {
+            let own = |p: &&Process| p.group == entry.group && p.start >= entry.start && !p.zombie;
+            left.extend(all.iter().filter(own).filter(|_| whole_group));
             continue;
         };
         left.extend(below(&all, entry.group));

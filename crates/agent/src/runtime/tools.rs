@@ -6,13 +6,13 @@ use aion_core::command::ToolProposal;
 use aion_core::message::shorten;
 use aion_core::permission::ToolClass;
 use aion_core::request::ActionHash;
-use aion_core::transcript::Content;
+use aion_core::transcript::{Content, Item};
 use aion_core::turn::{CallId, ToolCallState};
 use futures::future::{join_all, try_join_all};
 
 use super::turn::{Flow, Halt, Turn};
 use crate::host::{Delta, HostError, Permit, ToolOutput};
-use crate::tools::{Prepared, Toolbox};
+use crate::tools::{Prepared, Toolbox, shown_input};
 
 /// What the model is told of a call that was running when the house fell.
 const MAY_HAVE_RUN: &str = "This call had begun when the program was stopped, so it is not run again. It may have run, or \
@@ -22,8 +22,6 @@ const INTERRUPTED: &str =
     "The turn was interrupted while this call was under way. It may have run, or have run in part.";
 /// What the model is told of a call that came after an interrupted one.
 const NOT_RUN: &str = "The turn was interrupted before this call began: it did not run.";
-/// Bytes of a call's input that a person is shown.
-const SHOWN_INPUT_BYTES: usize = 4 * 1024;
 /// Bytes of an output that those who watch are shown.
 const SHOWN_OUTPUT_BYTES: usize = 2 * 1024;
 
@@ -82,28 +80,49 @@ impl Turn<'_> {
         if !had_calls {
             return Ok(Flow::NoCalls);
         }
-        let mut ends = false;
+        let mut ends = self.ended_before().await?;
         while !open.is_empty() {
+            if self.controls.interrupt.is_cancelled() {
+                return self.break_off(Vec::new(), open).await;
+            }
             let batch: Vec<Call> = open.drain(..self.together(&open)).collect();
-            let performed = {
-                let all = try_join_all(batch.iter().map(|call| self.perform(call)));
-                self.unless_interrupted(all).await
-            };
-            match performed {
-                Ok(performed) => ends |= self.conclude(&batch, performed?).await?,
-                Err(halt) => {
-                    let got = |call: Call, text: &str| got(call.id, ToolOutput::failed(text));
-                    let content = batch
-                        .into_iter()
-                        .map(|call| got(call, INTERRUPTED))
-                        .chain(open.into_iter().map(|call| got(call, NOT_RUN)))
-                        .collect();
-                    self.record(self.step, content).await?;
-                    return Err(halt);
-                }
+            match try_join_all(batch.iter().map(|call| self.perform(call))).await {
+                Ok(performed) => ends |= self.conclude(&batch, performed).await?,
+                Err(Halt::Interrupted) => return self.break_off(batch, open).await,
+                Err(halt) => return Err(halt),
             }
         }
         Ok(if ends { Flow::End } else { Flow::GoOn })
+    }
+
+    /// Answers the calls that an interrupt met under way, and those that it met before they began.
+    async fn break_off(&mut self, under_way: Vec<Call>, open: Vec<Call>) -> Result<Flow, Halt> {
+        let got = |call: Call, text: &str| got(call.id, ToolOutput::failed(text));
+        let content = under_way
+            .into_iter()
+            .map(|call| got(call, INTERRUPTED))
+            .chain(open.into_iter().map(|call| got(call, NOT_RUN)))
+            .collect();
+        self.record(self.step, content).await?;
+        Err(Halt::Interrupted)
+    }
+
+    /// Whether a call of this step that was answered before the house fell has ended the turn.
+    async fn ended_before(&self) -> Result<bool, Halt> {
+        if self.input.resume.is_none() {
+            return Ok(false);
+        }
+        for item in self.own().filter(|item| item.step == self.step) {
+            let Content::Called { call, tool, input } = &item.content else { continue };
+            let succeeded = |item: &Item| matches!(&item.content, Content::Got { call: c, ok: true, .. } if c == call);
+            if !Toolbox::has(tool)
+                && self.own().any(succeeded)
+                && self.runtime.host.ended_turn(self.input.turn, tool, input).await?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether the step called anything, and what of it has no result.
@@ -159,6 +178,7 @@ impl Turn<'_> {
                 return Ok(Performed::refused(unknown_tool(&call.tool, &team_tools)));
             }
             show(call.tool.clone());
+            // Not given up half-way: mail that a tool has taken counts as read with its answer.
             let output = host.call_team_tool(turn, &call.id, &call.tool, &call.input).await?;
             return Ok(Performed { output, journalled: false });
         }
@@ -167,6 +187,10 @@ impl Turn<'_> {
             Err(reason) => return Ok(Performed::refused(reason)),
         };
         show(prepared.description.clone());
+        self.unless_interrupted(self.permit_and_run(call, prepared)).await?
+    }
+
+    async fn permit_and_run(&self, call: &Call, prepared: Prepared) -> Result<Performed, Halt> {
         if let Some(reason) = self.permit(call, &prepared).await? {
             return Ok(Performed::refused(reason));
         }
@@ -186,7 +210,7 @@ impl Turn<'_> {
             class: prepared.class,
             action: ActionHash::of_tool(&call.tool, &call.input, &cwd),
             description: prepared.description.clone(),
-            input: shorten(&call.input.to_string(), SHOWN_INPUT_BYTES),
+            input: shown_input(&call.input),
             cwd,
         };
         let mut permit = host.propose(proposal).await?;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::time::Duration;
 
 use aion_core::budget::Usage;
 use aion_core::message::shorten;
-use aion_core::time::Millis;
+use aion_core::time::{Millis, Timestamp};
 use aion_core::transcript::{Content, Item};
 use aion_core::turn::{CallId, TurnOutcome, Unavailable};
 
@@ -82,22 +83,43 @@ impl<'a> Turn<'a> {
     }
 
     pub(super) async fn run(mut self) -> TurnEnd {
-        let outcome = match self.drive().await {
-            Ok(()) => TurnOutcome::Done { last_text: self.last_text() },
-            Err(Halt::Host(HostError::TurnOver)) => return TurnEnd::Over,
-            Err(Halt::Host(HostError::OverBudget)) => {
+        let mut end = match self.drive().await {
+            Ok(()) => Some(TurnOutcome::Done { last_text: self.last_text() }),
+            Err(halt) => self.outcome(halt),
+        };
+        if let Some(outcome) = &end
+            && let Err(halt) = self.keep_unread(outcome).await
+        {
+            end = self.outcome(halt);
+        }
+        match end {
+            Some(outcome) => TurnEnd::Ended { outcome, usage: self.unsettled },
+            None => TurnEnd::Over,
+        }
+    }
+
+    /// How a turn ends that does not go on; none where the house has ended it.
+    fn outcome(&self, halt: Halt) -> Option<TurnOutcome> {
+        Some(match halt {
+            Halt::Host(HostError::TurnOver) => return None,
+            Halt::Host(HostError::OverBudget) => {
                 TurnOutcome::Unavailable { why: Unavailable::Budget, until: None }
             }
             // Nothing can be stored, so nothing more may happen; the mail goes back uncounted.
-            Err(Halt::Host(HostError::Unavailable(_))) => TurnOutcome::Lost,
-            Err(Halt::Interrupted) => TurnOutcome::Interrupted,
-            Err(Halt::Fault(error)) => TurnOutcome::AgentFault { error },
-            Err(Halt::Provider(error)) => self.provider_outcome(error),
-        };
-        if let Err(end) = self.keep_unread(&outcome).await {
-            return end;
-        }
-        TurnEnd::Ended { outcome, usage: self.unsettled }
+            Halt::Host(HostError::Unavailable(_)) => TurnOutcome::Lost,
+            // The team could begin the turn anew at once, and it would end here again after another
+            // model call: it waits as for a provider that is down.
+            Halt::Host(HostError::NoTranscript(_)) => TurnOutcome::Unavailable {
+                why: Unavailable::Provider,
+                until: self.after(self.runtime.config.unavailable_wait),
+            },
+            Halt::Host(error @ HostError::Refused(_)) => {
+                TurnOutcome::AgentFault { error: error.to_string() }
+            }
+            Halt::Interrupted => TurnOutcome::Interrupted,
+            Halt::Fault(error) => TurnOutcome::AgentFault { error },
+            Halt::Provider(error) => self.provider_outcome(error),
+        })
     }
 
     async fn drive(&mut self) -> Result<(), Halt> {
@@ -221,17 +243,13 @@ impl<'a> Turn<'a> {
 
     /// Text that was handed over and not read is part of the conversation where the turn's mail
     /// counts as read.
-    async fn keep_unread(&mut self, outcome: &TurnOutcome) -> Result<(), TurnEnd> {
+    async fn keep_unread(&mut self, outcome: &TurnOutcome) -> Result<(), Halt> {
         let unread = self.controls.close();
         if unread.is_empty() || !outcome.acknowledges() {
             return Ok(());
         }
         let content = vec![Content::Given { text: unread.join("\n\n") }];
-        match self.record(self.step + 1, content).await {
-            Ok(()) => Ok(()),
-            Err(Halt::Host(HostError::TurnOver)) => Err(TurnEnd::Over),
-            Err(_) => Err(TurnEnd::Ended { outcome: TurnOutcome::Lost, usage: self.unsettled }),
-        }
+        self.record(self.step + 1, content).await
     }
 
     fn request(&self) -> ModelRequest {
@@ -260,8 +278,8 @@ impl<'a> Turn<'a> {
         // counted as the next call may use at worst, which sends everything that it sent.
         let lost = Usage { input: worst.tokens, micro_usd: worst.micro_usd, ..Usage::default() };
         let used = *self.unsettled.get_or_insert(lost);
-        let reserve = self.runtime.host.reserve(self.input.turn, used, worst);
-        self.unless_interrupted(reserve).await??;
+        // Not given up half-way: what is settled here must not be settled by the turn's end again.
+        self.runtime.host.reserve(self.input.turn, used, worst).await?;
         self.unsettled = None;
         Ok(())
     }
@@ -277,24 +295,27 @@ impl<'a> Turn<'a> {
 
     fn provider_outcome(&self, error: ProviderError) -> TurnOutcome {
         let config = &self.runtime.config;
-        let after = |wait: Option<std::time::Duration>, default: std::time::Duration| {
-            let wait = u64::try_from(wait.unwrap_or(default).as_millis()).unwrap_or(u64::MAX);
-            Some(self.runtime.host.now() + Millis(wait))
-        };
         let (why, until) = match error {
             ProviderError::Unavailable { retry_after, .. } => {
-                (Unavailable::Provider, after(retry_after, config.unavailable_wait))
+                let wait = retry_after.unwrap_or(config.unavailable_wait);
+                (Unavailable::Provider, self.after(wait))
             }
             ProviderError::Broken(_) => {
-                (Unavailable::Provider, after(None, config.unavailable_wait))
+                (Unavailable::Provider, self.after(config.unavailable_wait))
             }
             ProviderError::RateLimit { retry_after } => {
-                (Unavailable::RateLimit, after(retry_after, config.rate_limit_wait))
+                let wait = retry_after.unwrap_or(config.rate_limit_wait);
+                (Unavailable::RateLimit, self.after(wait))
             }
             ProviderError::Login(_) => (Unavailable::Login, None),
             ProviderError::Fatal(error) => return TurnOutcome::AgentFault { error },
         };
         TurnOutcome::Unavailable { why, until }
+    }
+
+    fn after(&self, wait: Duration) -> Option<Timestamp> {
+        let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        Some(self.runtime.host.now() + Millis(wait))
     }
 
     /// Makes items durable, and only then part of the conversation. Never given up half-way.

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aion_core::message::shorten;
 use aion_core::permission::ToolClass;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 
 use super::input::{parse, property, spec as tool_spec};
 use super::output::HeadAndTail;
-use super::{Action, Prepared, ToolConfig};
+use super::{Action, Prepared, SHOWN_INPUT_BYTES, ToolConfig, shown};
 use crate::host::{ToolOutput, ToolSpec};
 use crate::leash::{self, LeashedCommand};
 
@@ -69,12 +68,23 @@ pub(super) fn prepare(input: &Value) -> Result<Prepared, String> {
     if !(1..=MAX_SECONDS).contains(&seconds) {
         return Err(format!("Bash: timeout_seconds has to be from 1 to {MAX_SECONDS}."));
     }
-    let line = command.split_whitespace().collect::<Vec<_>>().join(" ");
+    let bytes = input.to_string().len();
+    if bytes > SHOWN_INPUT_BYTES {
+        return Err(format!(
+            "Bash: the command takes {bytes} bytes; over {SHOWN_INPUT_BYTES} it cannot be shown in whole to the one who has to allow it. Write it to a file with Write, and run that."
+        ));
+    }
     Ok(Prepared {
         class: ToolClass::Execute,
-        description: format!("Run {}", shorten(&line, SHOWN_COMMAND_BYTES)),
+        description: format!("Run {}", shown(one_line(&command), SHOWN_COMMAND_BYTES)),
         action: Action::Bash(Bash { command, limit: Duration::from_secs(seconds) }),
     })
+}
+
+/// A command in one line, in which a line's end is still to be seen: what follows a comment is run.
+fn one_line(command: &str) -> String {
+    let lines = command.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ⏎ ")
 }
 
 impl Bash {

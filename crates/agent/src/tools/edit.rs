@@ -108,8 +108,18 @@ impl Replacement {
             n if n > 1 && !self.replace_all => Err(format!(
                 "has an old_string that is in the file {n} times. Give more of its surroundings, or set replace_all."
             )),
+            n if self.size(text.len(), n).is_none_or(|size| size > files::MAX_FILE_BYTES) => {
+                Err(format!("would make the file larger than {} bytes.", files::MAX_FILE_BYTES))
+            }
             _ => Ok(text.replace(&self.old_string, &self.new_string)),
         }
+    }
+
+    /// How many bytes a text of `len` has after `times` replacements.
+    fn size(&self, len: usize, times: usize) -> Option<u64> {
+        let kept = len.checked_sub(self.old_string.len().checked_mul(times)?)?;
+        let size = kept.checked_add(self.new_string.len().checked_mul(times)?)?;
+        u64::try_from(size).ok()
     }
 }
 

@@ -1,10 +1,10 @@
 //! What an agent has seen of files, and how files are read and replaced; it judges no path.
 
 use std::collections::VecDeque;
-use std::fs::{self, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// that fell out is simply read again.
 const REMEMBERED: usize = 48;
 /// The largest file that is read as a whole.
-const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// How far into a file a NUL byte makes it a binary one.
 const BINARY_WINDOW: usize = 8 * 1024;
 
@@ -61,11 +61,19 @@ fn fingerprint(content: &[u8]) -> u64 {
 
 /// A regular file's content, or none if there is no such file.
 pub(super) fn content(path: &Path, shown: &str) -> Result<Option<Vec<u8>>, String> {
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
+    // What is opened is what is looked at: a link or a pipe that takes the file's place meanwhile is
+    // neither followed nor waited for.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW)
+        .open(path);
+    let unreadable = |error: std::io::Error| format!("{shown} cannot be read: {error}.");
+    let file = match opened {
+        Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("{shown} cannot be read: {error}.")),
+        Err(error) => return Err(unreadable(error)),
     };
+    let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
         return Err(format!("{shown} is a directory. List it with Glob."));
     }
@@ -78,7 +86,9 @@ pub(super) fn content(path: &Path, shown: &str) -> Result<Option<Vec<u8>>, Strin
             metadata.len()
         ));
     }
-    fs::read(path).map(Some).map_err(|error| format!("{shown} cannot be read: {error}."))
+    let mut content = Vec::new();
+    file.take(MAX_FILE_BYTES).read_to_end(&mut content).map_err(unreadable)?;
+    Ok(Some(content))
 }
 
 /// Refuses content that is no text.

@@ -11,6 +11,7 @@ use super::{Action, Prepared};
 use crate::host::{ToolOutput, ToolSpec};
 
 const MAX_FILES: usize = 500;
+const MAX_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,18 +61,20 @@ impl Glob {
         if !directory.is_dir() {
             return Err(format!("{} is no directory.", self.place.shown));
         }
-        let mut found = Vec::new();
+        let (mut found, mut bytes) = (Vec::new(), 0);
         for entry in walk(directory).filter_map(Result::ok) {
             if stop.is_set() {
                 return Err("The search was stopped.".to_owned());
             }
             let Ok(relative) = entry.path().strip_prefix(directory) else { continue };
             if entry.file_type().is_some_and(|kind| !kind.is_dir()) && matcher.is_match(relative) {
-                if found.len() == MAX_FILES {
-                    found.push(format!("(the first {MAX_FILES}; there are more)"));
+                if found.len() == MAX_FILES || bytes > MAX_BYTES {
+                    found.push(format!("(the first {}; there are more)", found.len()));
                     break;
                 }
-                found.push(relative.display().to_string());
+                let name = relative.display().to_string();
+                bytes += name.len();
+                found.push(name);
             }
         }
         if found.is_empty() {

@@ -20,6 +20,8 @@ use crate::host::{ToolOutput, ToolSpec};
 const DEFAULT_LINES: usize = 250;
 const MAX_BYTES: usize = 64 * 1024;
 const MAX_LINE_CHARS: usize = 500;
+/// The longest line, with its context, that is searched; a file with a longer one is passed over.
+const MAX_SEARCHED_BYTES: usize = 16 * 1024 * 1024;
 const MAX_CONTEXT: usize = 20;
 
 #[derive(Debug, Deserialize)]
@@ -145,6 +147,7 @@ impl Grep {
         // A file that cannot be read is passed over, as one that git ignores is.
         let _ = SearcherBuilder::new()
             .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(MAX_SEARCHED_BYTES))
             .before_context(context)
             .after_context(context)
             .build()

@@ -7,8 +7,21 @@ use crate::host::ToolSpec;
 
 /// Reads an input; the error names the tool's fields.
 pub(super) fn parse<T: DeserializeOwned>(spec: &ToolSpec, input: &Value) -> Result<T, String> {
-    serde_json::from_value(input.clone())
+    serde_json::from_value(without_nulls(input))
         .map_err(|error| format!("{}: {error}. {}", spec.name, fields(&spec.input_schema)))
+}
+
+/// An input as if what is given as null were not given: some models have to name every field.
+fn without_nulls(input: &Value) -> Value {
+    match input {
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.clone(), without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => input.clone(),
+    }
 }
 
 fn fields(schema: &Value) -> String {

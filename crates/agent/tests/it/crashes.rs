@@ -150,3 +150,32 @@ async fn a_crash_that_the_scenario_plays_happens_once() {
     assert_eq!(play_turn(2, &mut requests).await, done("I begin again."));
     assert_eq!(house.transcript().last().unwrap().turn, TurnId(2));
 }
+
+/// The house falls at every call around a tool that ends the turn: the model is never asked again.
+#[tokio::test]
+async fn a_turn_that_a_tool_ended_is_not_gone_on_with() {
+    let scenario = r#"
+        [[agent.bob.rule]]
+        when = [{ given_text = "begin" }]
+        say = "Here it is."
+        call = [{ tool = "SendMessage" }, { tool = "team_submit_plan" }]
+    "#;
+    for applied in [false, true] {
+        for at in 0.. {
+            let dir = tempfile::tempdir().unwrap();
+            let (house, mut requests) = House::new(|_| Judgement::Run);
+            house.fall(Some(Fall { at, applied }));
+            let mut runtime = runtime(scripted(scenario), &house, dir.path());
+            let first = play(&runtime, &mut requests, input(1, "begin")).await;
+            if !house.has_fallen() {
+                assert_eq!(first, done("Here it is."));
+                break;
+            }
+            house.fall(None);
+            runtime.provider = scripted(scenario);
+            let again = TurnInput { resume: Some(house.journal()), ..input(1, "begin") };
+            let end = play(&runtime, &mut requests, again).await;
+            assert_eq!(end, done("Here it is."), "fall at {at}, applied: {applied}");
+        }
+    }
+}

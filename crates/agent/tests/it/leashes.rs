@@ -213,3 +213,40 @@ async fn a_leash_without_its_helper_can_still_be_reaped() {
     assert_eq!(child.wait().await.unwrap(), 137);
     assert_eq!(ledger.entries().unwrap(), []);
 }
+
+/// A command that kills its own helper, as the kernel does for want of memory, takes nobody along:
+/// not the one that left the group, and not the one that carries no mark.
+#[tokio::test]
+async fn a_command_that_kills_its_helper_leaves_nothing_running() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let ledger = DirectoryLedger::open(dir.path().join("ledger")).unwrap();
+    let script = "
+        exec 3>fifo
+        (setsid sleep 1000 >/dev/null 2>&1 &)
+        (exec env -i sleep 1000 >/dev/null 2>&1 &)
+        kill -9 $PPID
+    ";
+    // Ends when everybody who has the other end is dead.
+    let stream = tokio::task::spawn_blocking(move || {
+        let mut rest = Vec::new();
+        File::open(fifo).unwrap().read_to_end(&mut rest).unwrap();
+    });
+    let held: Arc<dyn LeashLedger> = Arc::new(ledger.clone());
+    let mut child = spawn(&leash(Some(held)), command(script, dir.path())).await.unwrap();
+    assert_eq!(child.wait().await.unwrap(), 137);
+    stream.await.unwrap();
+    assert_eq!(ledger.entries().unwrap(), []);
+
+    // Nobody waits for this one any more, and it has no ledger.
+    let fifo = dir.path().join("fifo");
+    let stream = tokio::task::spawn_blocking(move || {
+        let mut rest = Vec::new();
+        File::open(fifo).unwrap().read_to_end(&mut rest).unwrap();
+    });
+    let mut child = spawn(&leash(None), command(script, dir.path())).await.unwrap();
+    wait_for_silence(&mut child).await;
+    drop(child);
+    stream.await.unwrap();
+}

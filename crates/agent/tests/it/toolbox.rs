@@ -40,6 +40,8 @@ async fn reading_numbers_lines_and_keeps_limits() {
     write(dir.path(), "odd.txt", "a\x1b[31m\r\nb");
     write(dir.path(), "empty.txt", "");
     write(dir.path(), "image.png", b"\x89PNG\0\0");
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
     let read = async |input: Value| call(&tools, "Read", input).await;
 
     let part = read(json!({ "file_path": "many.txt", "offset": 2, "limit": 2 })).await.unwrap();
@@ -56,6 +58,7 @@ async fn reading_numbers_lines_and_keeps_limits() {
         (json!({ "file_path": "none.txt" }), "There is no file none.txt."),
         (json!({ "file_path": "." }), ". is a directory. List it with Glob."),
         (json!({ "file_path": "/dev/null" }), "/dev/null is no regular file."),
+        (json!({ "file_path": "pipe" }), "pipe is no regular file."),
         (json!({ "file_path": "odd.txt", "offset": 9 }), "odd.txt has only 2 lines."),
         (json!({ "file_path": "" }), "The path is empty."),
         (json!({ "file_path": "a\0b" }), "A path cannot hold a NUL character."),
@@ -119,6 +122,16 @@ async fn nothing_is_changed_that_was_not_seen_as_it_is() {
     assert_eq!(call(&tools, "Write", overwrite.clone()).await.unwrap_err(), stale);
     call(&tools, "Read", json!({ "file_path": "a.txt" })).await.unwrap();
     assert_eq!(call(&tools, "Write", overwrite).await.unwrap(), "Replaced a.txt (1 lines).");
+
+    // A small file does not become one that fills the memory.
+    write(dir.path(), "a.txt", "a".repeat(1 << 20));
+    call(&tools, "Read", json!({ "file_path": "a.txt" })).await.unwrap();
+    let grow =
+        json!([{ "old_string": "a", "new_string": "b".repeat(1 << 16), "replace_all": true }]);
+    assert_eq!(
+        edit(grow).await.unwrap_err(),
+        "Nothing was changed in a.txt: edit 1 would make the file larger than 16777216 bytes."
+    );
 
     // What an agent wrote it has seen.
     let new = json!({ "file_path": "sub/dir/new.txt", "content": "a\nb\n" });
@@ -221,6 +234,24 @@ async fn searches_leave_out_what_git_ignores() {
         grep(json!({ "pattern": "^fn", "output": "files", "limit": 1 })).await,
         "src/a.rs\n(there is more; narrow the search or raise the limit)"
     );
+    // What is given as null is not given.
+    assert_eq!(
+        grep(json!({
+            "pattern": "omega",
+            "path": null,
+            "glob": null,
+            "output": null,
+            "ignore_case": null,
+            "context": null,
+            "limit": null,
+        }))
+        .await,
+        "Nothing matches \"omega\"."
+    );
+    let named = |n: usize| format!("many/{}{n:03}", "x".repeat(200));
+    (0..400).for_each(|n| write(dir.path(), &named(n), ""));
+    let many = glob(json!({ "pattern": "many/*" })).await;
+    assert!(many.len() < 66 * 1024 && many.ends_with("; there are more)"), "{}", many.len());
     assert_eq!(
         grep(json!({ "pattern": "alpha", "path": "src/deep/c.txt" })).await,
         "c.txt:1:alpha\n"
@@ -258,7 +289,16 @@ async fn commands_run_in_the_workspace_and_see_no_secret() {
     assert!(long.starts_with("xxx") && long.ends_with("xend\n"));
     assert_eq!(
         class(&tools, "Bash", &json!({ "command": "echo a\n  echo b" })),
-        (ToolClass::Execute, "Run echo a echo b".into())
+        (ToolClass::Execute, "Run echo a ⏎ echo b".into())
+    );
+    // What is not shown is not left unsaid.
+    let padded = format!("ls {}; rm -r src", "x".repeat(300));
+    let (_, description) = class(&tools, "Bash", &json!({ "command": padded }));
+    assert!(description.ends_with(" bytes more)"), "{description}");
+    let long = json!({ "command": "x".repeat(16 * 1024) });
+    let error = tools.prepare("Bash", &long).unwrap_err();
+    assert!(
+        error.starts_with("Bash: the command takes 16398 bytes; over 16384 it cannot be shown")
     );
     for (input, error) in [
         (json!({ "command": " " }), "Bash: the command is empty."),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aion_agent::host::Delta;
+use aion_agent::host::{Delta, HostError};
 use aion_agent::provider::{
     Immediate, ModelEvent, ModelRequest, Part, Provider, ProviderError, StopReason,
 };
@@ -418,4 +418,124 @@ async fn what_an_interrupted_turn_was_given_stays_in_the_conversation() {
     let end = runtime.run(input(1, "go"), &controls).await;
     assert_eq!(end, TurnEnd::Ended { outcome: TurnOutcome::Interrupted, usage: None });
     assert_eq!(lines(&house.transcript()), ["t1.0 given go", "t1.1 given and this"]);
+}
+
+/// Interrupts the turn while the house does the first act that fits, and answers how it ended.
+async fn interrupted_while(
+    scenario: &str,
+    budgeted: bool,
+    at: impl Fn(&Act) -> bool + Send + 'static,
+) -> (Arc<House>, TurnEnd) {
+    let dir = tempfile::tempdir().unwrap();
+    let (house, _requests) = House::new(|_| Judgement::Run);
+    house.allow_calls(9);
+    let controls = Arc::new(Controls::default());
+    let held = Arc::clone(&controls);
+    house.meanwhile(move |act| {
+        if at(act) {
+            held.interrupt.cancel();
+        }
+    });
+    let runtime = runtime(scripted(scenario), &house, dir.path());
+    let given = aion_agent::runtime::TurnInput { budgeted, ..input(1, "go") };
+    let end = runtime.run(given, &controls).await;
+    (house, end)
+}
+
+#[tokio::test]
+async fn the_answer_of_a_team_tool_outlives_an_interrupt() {
+    let scenario = r#"
+        [[agent.bob.rule]]
+        call = [{ tool = "SendMessage" }, { tool = "SendMessage" }, { tool = "Bash", input = { command = "true" } }]
+    "#;
+    let (house, end) =
+        interrupted_while(scenario, false, |act| matches!(act, Act::TeamTool { .. })).await;
+    assert_eq!(end, TurnEnd::Ended { outcome: TurnOutcome::Interrupted, usage: None });
+    let not_run = "The turn was interrupted before this call began: it did not run.";
+    assert_eq!(
+        lines(&house.transcript())[4..],
+        [
+            "t1.0 got c0-1 ok SendMessage: done".to_owned(),
+            format!("t1.0 got c0-2 failed {not_run}"),
+            format!("t1.0 got c0-3 failed {not_run}"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_a_reservation_settles_is_not_settled_by_the_end_again() {
+    let scenario = r#"
+        [[agent.bob.rule]]
+        call = [{ tool = "SendMessage" }]
+        usage = { output = 10 }
+    "#;
+    let (house, end) =
+        interrupted_while(scenario, true, |act| matches!(act, Act::Reserved(_))).await;
+    let nothing = Some(Usage::default());
+    assert_eq!(end, TurnEnd::Ended { outcome: TurnOutcome::Interrupted, usage: nothing });
+    assert!(house.acts().contains(&Act::Reserved(usage(10))));
+}
+
+#[tokio::test]
+async fn a_transcript_that_cannot_be_written_ends_no_turn_at_once_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (house, mut requests) = House::new(|_| Judgement::Run);
+    let runtime = runtime(Arc::new(Immediate::new("Yes.")), &house, dir.path());
+    let down = || "the disk is full".to_owned();
+    let unavailable = TurnOutcome::Unavailable {
+        why: Unavailable::Provider,
+        until: Some(Timestamp(1_000 + 30_000)),
+    };
+    let fault = TurnOutcome::AgentFault { error: "the house refuses it: the disk is full".into() };
+    for (turn, (error, outcome)) in [
+        (HostError::NoTranscript(down()), unavailable),
+        (HostError::Refused(down()), fault),
+        (HostError::Unavailable(down()), TurnOutcome::Lost),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        house.refuse_to_record(error);
+        let end = play(&runtime, &mut requests, input(turn as u64 + 1, "go")).await;
+        assert_eq!(end, TurnEnd::Ended { outcome, usage: None });
+    }
+    // The same where the text that nobody read is to be kept.
+    let controls = Controls::default();
+    controls.interrupt.cancel();
+    let turn = runtime.run(input(4, "go"), &controls);
+    assert!(controls.deliver("and this".to_owned()));
+    let refusing = Arc::clone(&house);
+    house.meanwhile(move |_| refusing.refuse_to_record(HostError::TurnOver));
+    assert_eq!(turn.await, TurnEnd::Over);
+}
+
+#[tokio::test]
+async fn the_one_who_judges_sees_the_whole_input_or_how_much_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&seen);
+    let (house, mut requests) = House::new(move |proposal| {
+        kept.lock().unwrap().push(proposal.input.clone());
+        Judgement::Refuse("no".to_owned())
+    });
+    let content = "ä".repeat(10_000);
+    let write = |content: &str| json!({ "file_path": "a", "content": content });
+    let calls: Vec<_> = [&content[..16_000], &content]
+        .into_iter()
+        .enumerate()
+        .map(|(n, content)| {
+            let (call, tool, input) = (n.to_string(), "Write".to_owned(), write(content));
+            Ok(ModelEvent::ToolCall { call, tool, input })
+        })
+        .chain([Ok(stop(StopReason::ToolUse))])
+        .collect();
+    let provider = Canned::new(vec![calls, vec![Ok(stop(StopReason::EndTurn))]]);
+    let runtime = runtime(provider, &house, dir.path());
+    play(&runtime, &mut requests, input(1, "go")).await;
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen[0], write(&content[..16_000]).to_string());
+    let whole = write(&content).to_string();
+    let (shown, note) = seen[1].rsplit_once("… (").unwrap();
+    assert!(seen[1].len() <= 16 * 1024 && whole.starts_with(shown));
+    assert_eq!(note, format!("{} bytes more)", whole.len() - shown.len()));
 }

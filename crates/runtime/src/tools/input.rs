@@ -14,6 +14,12 @@ pub(super) fn parse<T: DeserializeOwned>(input: &Value, schema: &Value) -> Resul
     let input = match input {
         Value::Null => Value::Object(serde_json::Map::new()),
         Value::String(text) if text.trim().is_empty() => Value::Object(serde_json::Map::new()),
+        // What is given as null is not given. Below this it can mean something else.
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
         other => other.clone(),
     };
     serde_json::from_value(input).map_err(|error| format!("{error}; {}", fields(schema)))

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use aion_backends::Availability;
 use aion_core::agent::{MemberSpec, PermissionMode, Role};
 use aion_core::command::Command;
+use aion_core::event::{Event, Recorded};
 use aion_core::id::{AgentName, ConversationId, SlotId};
 use aion_core::team::Team;
 use serde::{Deserialize, Serialize};
@@ -94,7 +95,7 @@ pub(super) fn tools() -> Vec<Tool> {
         tool!(
             Lead,
             "team_set_mode",
-            "Set a teammate's permission mode. It cannot become wider than your own.",
+            "Set a teammate's permission mode. You can only make it tighter than it is; the person can widen it.",
             [agent(), choice("mode", "The mode.", &MODES).required()],
             set_mode
         ),
@@ -108,7 +109,7 @@ pub(super) fn tools() -> Vec<Tool> {
         tool!(
             Lead,
             "TeamDelete",
-            "End the team. Refused while teammates are there; then the person has to agree.",
+            "End the team. Refused while a teammate is in a turn; otherwise the person is asked to agree.",
             [],
             delete
         ),
@@ -333,8 +334,19 @@ struct Named {
 
 async fn interrupt(call: Call<'_>, input: Named) -> Answer {
     let (slot, name) = call.member(&input.agent).await?;
-    call.submit(Command::Interrupt { slot }).await?;
-    Ok(done(format!("{name} has been interrupted.")))
+    let committed = call.submit(Command::Interrupt { slot }).await?;
+    let begun = |recorded: &Recorded| matches!(recorded.event, Event::InterruptRequested { .. });
+    if committed.events.iter().any(begun) {
+        return Ok(done(format!("{name}'s turn is being ended.")));
+    }
+    let in_turn = call
+        .query(move |team| team.agent(slot).is_some_and(|agent| agent.turn().is_some()))
+        .await?;
+    Ok(told(if in_turn {
+        format!("{name}'s turn is being ended already.")
+    } else {
+        format!("{name} is in no turn, so there is nothing to interrupt.")
+    }))
 }
 
 #[derive(Deserialize)]

@@ -16,3 +16,4 @@ mod tasks;
 pub use call::CallContext;
 pub use catalogue::{Catalogue, CatalogueAgent, CatalogueModel};
 pub use registry::TeamTools;
+pub(crate) use requests::{Ending, ending, leaves};

@@ -31,7 +31,8 @@ pub(super) struct Tool {
     pub(super) run: for<'a> fn(Call<'a>, &'a Value, &'a Value) -> BoxFuture<'a, Answer>,
 }
 
-/// The tools of a team. Cheap to clone.
+/// The tools of a team. Cheap to clone. The agent of a conversation is offered none of them: what
+/// turns a conversation into a team is not among these tools.
 #[derive(Clone)]
 pub struct TeamTools {
     tools: Arc<[Tool]>,

@@ -1,17 +1,17 @@
 //! Tools that open requests and answer them.
 
 use aion_agent::host::ToolOutput;
-use aion_core::agent::PermissionMode;
+use aion_core::agent::{AgentState, PermissionMode};
 use aion_core::command::Command;
-use aion_core::id::RequestId;
+use aion_core::id::{RequestId, SlotId};
 use aion_core::permission::GrantScope;
-use aion_core::request::{Decision, RequestKind, RequestState};
+use aion_core::request::{Decision, RequestState};
 use aion_core::team::Team;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::call::{Answer, Call, Failure, done, receipt};
 use super::input::Id;
-use super::members::MODES;
 use super::registry::{Tool, tool};
 use super::schema::{choice, flag, text, texts};
 
@@ -78,7 +78,7 @@ pub(super) fn tools() -> Vec<Tool> {
                 choice(
                     "mode",
                     "The permission mode from here on; \"default\" if not said.",
-                    &MODES
+                    &["plan", "dontAsk", "default"]
                 ),
             ],
             decide_plan
@@ -95,6 +95,34 @@ pub(super) fn tools() -> Vec<Tool> {
             decide_permission
         ),
     ]
+}
+
+/// Whether a call that did what it was asked to ends the caller's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It does.
+    Always,
+    /// It does where the caller is to leave the team.
+    WhereItLeaves,
+    /// It does not.
+    Never,
+}
+
+/// What a tool's name and input say of that.
+pub(crate) fn ending(tool: &str, input: &Value) -> Ending {
+    match tool {
+        "team_submit_plan" | "ExitPlanMode" => Ending::Always,
+        "team_respond_shutdown" => Ending::WhereItLeaves,
+        "SendMessage" | "team_send_message" if input["message"]["type"] == "shutdown_response" => {
+            Ending::WhereItLeaves
+        }
+        _ => Ending::Never,
+    }
+}
+
+/// Whether a member is to leave the team when its turn ends.
+pub(crate) fn leaves(team: &Team, slot: SlotId) -> bool {
+    team.agent(slot).is_none_or(|agent| matches!(agent.state(), AgentState::Stopping { .. }))
 }
 
 #[derive(Deserialize)]
@@ -131,12 +159,6 @@ pub(super) async fn answer_shutdown(
     approve: bool,
     reason: Option<String>,
 ) -> Answer {
-    let about = call
-        .query(move |team| match team.request(request).map(|(request, _)| &request.kind) {
-            Some(RequestKind::Shutdown(handshake)) => Some(handshake.slot),
-            Some(_) | None => None,
-        })
-        .await?;
     let decision = if approve {
         Decision::ApproveShutdown
     } else {
@@ -146,8 +168,10 @@ pub(super) async fn answer_shutdown(
         Decision::RejectShutdown { reason }
     };
     decide(&call, request, decision).await?;
-    let own = call.own_slot().ok();
-    let leaves = approve && own.is_some() && about == own;
+    let leaves = match call.own_slot() {
+        Ok(own) if approve => call.query(move |team| leaves(team, own)).await?,
+        Ok(_) | Err(_) => false,
+    };
     let text = match (approve, leaves) {
         (true, true) => "Shutdown approved. You leave the team when this turn ends.",
         (true, false) => "Shutdown approved.",

@@ -208,15 +208,28 @@ async fn update(call: Call<'_>, input: Update) -> Answer {
             "nothing to change: say what is to be different about task {task}"
         )));
     }
+    let mut made = Vec::new();
     if change != TaskChange::default() {
         let change = Box::new(change);
         call.submit(Command::UpdateTask { task, change, version: input.version }).await?;
+        made.push(format!("{task} was changed"));
     }
+    // Other tasks have rules of their own: each is changed by itself, and a refusal of one says what
+    // was done before it.
     for (part, other) in waiting.into_iter().enumerate() {
         let add_blocked_by = BTreeSet::from([task]);
         let change = Box::new(TaskChange { add_blocked_by, ..TaskChange::default() });
         let command = Command::UpdateTask { task: other, change, version: None };
-        call.submit_part(part + 1, command).await?;
+        match call.submit_part(part + 1, command).await {
+            Ok(_) => made.push(format!("{other} waits for {task}")),
+            Err(Failure::Say(why)) if !made.is_empty() => {
+                let made = made.join(", ");
+                return Err(Failure::Say(format!(
+                    "{other} was not made to wait for {task}: {why}. What was done before that stays: {made}"
+                )));
+            }
+            Err(failure) => return Err(failure),
+        }
     }
     let line = call.query(move |team| line(team, task)).await?;
     Ok(done(format!("Updated {line}")))
