@@ -378,3 +378,18 @@ fn parts(items: Vec<Item>) -> Vec<Vec<Item>> {
     }
     parts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_that_is_about_the_turn_ends_it_without_a_word() {
+        let rejected = |rejection| host_error(SubmitError::Rejected(rejection));
+        assert_eq!(rejected(Rejection::NoSuchTurn { turn: TurnId(1) }), HostError::TurnOver);
+        assert_eq!(rejected(Rejection::TeamEnded), HostError::TurnOver);
+        assert_eq!(host_error(SubmitError::Closed), HostError::TurnOver);
+        let other = Rejection::OwnRequest;
+        assert_eq!(rejected(other.clone()), HostError::Refused(other.to_string()));
+    }
+}

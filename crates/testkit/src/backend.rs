@@ -22,6 +22,7 @@ pub struct StandIn {
     resumes: AtomicBool,
     refuse: Mutex<Option<String>>,
     block: Arc<AtomicBool>,
+    gone: Arc<AtomicBool>,
 }
 
 /// What the backend was told.
@@ -60,6 +61,7 @@ impl StandIn {
             resumes: AtomicBool::new(true),
             refuse: Mutex::new(None),
             block: Arc::default(),
+            gone: Arc::default(),
         };
         (Arc::new(backend), Stage { seen })
     }
@@ -77,6 +79,11 @@ impl StandIn {
     /// Refuses to start agents, for a reason.
     pub fn refuse(&self, reason: Option<&str>) {
         *self.refuse.lock().unwrap_or_else(PoisonError::into_inner) = reason.map(str::to_owned);
+    }
+
+    /// Lets calls that can fail find their agent gone.
+    pub fn gone(&self, gone: bool) {
+        self.gone.store(gone, Ordering::SeqCst);
     }
 
     /// Lets every call of an agent hang until it is let go. Needs a runtime with several threads.
@@ -194,6 +201,7 @@ impl Backend for StandIn {
                 seen: self.seen.clone(),
                 turn: None,
                 block: Arc::clone(&self.block),
+                gone: Arc::clone(&self.gone),
             };
             Ok(Box::new(session) as Box<dyn AgentSession>)
         })
@@ -206,9 +214,14 @@ struct StandInSession {
     seen: mpsc::UnboundedSender<Seen>,
     turn: Option<TurnId>,
     block: Arc<AtomicBool>,
+    gone: Arc<AtomicBool>,
 }
 
 impl StandInSession {
+    fn is_there(&self) -> Result<(), BackendError> {
+        if self.gone.load(Ordering::SeqCst) { Err(BackendError::Gone) } else { Ok(()) }
+    }
+
     fn say(&self, seen: Seen) {
         // A test that has ended looks at nothing any more.
         let _ = self.seen.send(seen);
@@ -220,12 +233,14 @@ impl StandInSession {
 
 impl AgentSession for StandInSession {
     fn start_turn(&mut self, input: TurnInput) -> Result<(), BackendError> {
+        self.is_there()?;
         self.turn = Some(input.turn);
         self.say(Seen::Turn(self.agent.clone(), input));
         Ok(())
     }
 
     fn deliver(&mut self, turn: TurnId, text: String) -> Result<(), BackendError> {
+        self.is_there()?;
         self.say(Seen::Delivered(self.agent.slot, turn, text));
         Ok(())
     }
@@ -236,6 +251,7 @@ impl AgentSession for StandInSession {
         request: RequestId,
         decision: Decision,
     ) -> Result<(), BackendError> {
+        self.is_there()?;
         self.say(Seen::Answered(self.agent.slot, request, decision));
         Ok(())
     }

@@ -111,7 +111,7 @@ impl<'a> Turn<'a> {
             // model call: it waits as for a provider that is down.
             Halt::Host(HostError::NoTranscript(_)) => TurnOutcome::Unavailable {
                 why: Unavailable::Provider,
-                until: self.after(self.runtime.config.unavailable_wait),
+                until: Some(self.after(self.runtime.config.unavailable_wait)),
             },
             Halt::Host(error @ HostError::Refused(_)) => {
                 TurnOutcome::AgentFault { error: error.to_string() }
@@ -298,14 +298,14 @@ impl<'a> Turn<'a> {
         let (why, until) = match error {
             ProviderError::Unavailable { retry_after, .. } => {
                 let wait = retry_after.unwrap_or(config.unavailable_wait);
-                (Unavailable::Provider, self.after(wait))
+                (Unavailable::Provider, Some(self.after(wait)))
             }
             ProviderError::Broken(_) => {
-                (Unavailable::Provider, self.after(config.unavailable_wait))
+                (Unavailable::Provider, Some(self.after(config.unavailable_wait)))
             }
             ProviderError::RateLimit { retry_after } => {
                 let wait = retry_after.unwrap_or(config.rate_limit_wait);
-                (Unavailable::RateLimit, self.after(wait))
+                (Unavailable::RateLimit, Some(self.after(wait)))
             }
             ProviderError::Login(_) => (Unavailable::Login, None),
             ProviderError::Fatal(error) => return TurnOutcome::AgentFault { error },
@@ -313,9 +313,9 @@ impl<'a> Turn<'a> {
         TurnOutcome::Unavailable { why, until }
     }
 
-    fn after(&self, wait: Duration) -> Option<Timestamp> {
+    fn after(&self, wait: Duration) -> Timestamp {
         let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        Some(self.runtime.host.now() + Millis(wait))
+        self.runtime.host.now() + Millis(wait)
     }
 
     /// Makes items durable, and only then part of the conversation. Never given up half-way.

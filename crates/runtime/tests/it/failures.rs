@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aion_agent::host::HostError;
 use aion_core::command::Caller;
 use aion_core::event::Event;
 use aion_core::id::Seq;
@@ -136,13 +137,33 @@ async fn transcript_items_are_stored_once_whatever_the_store_says() {
     house.store.fail_next(Operation::AppendItems, Fault::UnknownNotApplied);
     lead.host.record(vec![said(turn, "four")]).await.unwrap();
     house.store.fail_next(Operation::AppendItems, Fault::Unavailable);
-    lead.host.record(vec![said(turn, "five")]).await.unwrap_err();
+    let refused = lead.host.record(vec![said(turn, "five")]).await;
+    assert!(matches!(refused, Err(HostError::NoTranscript(_))), "{refused:?}");
     let expected: Vec<_> = ["one", "two", "three", "four"].map(|text| said(turn, text)).into();
     assert_eq!(lead.host.history().await.unwrap(), expected);
     let conversation =
         handle.query(|team| team.agent(LEAD).map(|a| a.conversation().clone())).await.unwrap();
     let stored = house.store.items(&conversation.unwrap(), 0, 100).await.unwrap();
     assert_eq!(stored, expected);
+}
+
+#[tokio::test]
+async fn results_that_are_too_large_together_are_stored_one_after_the_other() {
+    let mut house = TestHouse::new();
+    let (handle, lead) = house.team().await;
+    handle.submit(Caller::User, None, message(Recipient::Lead, "read")).await.unwrap();
+    let (_, input) = house.stage.turn().await;
+    let got = |n: u32| {
+        let (call, output) = (n.to_string(), "x".repeat(58 * 1024));
+        Item { turn: input.turn, step: 0, content: Content::Got { call, output, ok: true } }
+    };
+    let results: Vec<_> = (0..40).map(got).collect();
+    house.store.fail_next(Operation::AppendItems, Fault::UnknownApplied);
+    lead.host.record(results.clone()).await.unwrap();
+    assert!(lead.host.history().await.unwrap() == results);
+    let many: Vec<_> = (0..2_500).map(|n| said(input.turn, &n.to_string())).collect();
+    lead.host.record(many.clone()).await.unwrap();
+    assert!(lead.host.history().await.unwrap()[40..] == many);
 }
 
 #[tokio::test]

@@ -188,3 +188,38 @@ async fn two_agents_on_one_thread_keep_their_identity() {
     assert!(identity::current().is_none());
     assert_eq!((lead.name, bob.name.as_str()), (AgentName::lead(), "bob"));
 }
+
+#[tokio::test]
+async fn the_end_of_a_turn_outlives_the_agent_that_reported_it() {
+    let mut house = TestHouse::new();
+    let (handle, lead) = house.team().await;
+    handle.submit(Caller::User, None, message(Recipient::Lead, "work")).await.unwrap();
+    let (_, input) = house.stage.turn().await;
+    let Permit::Ask(request) = lead.host.propose(proposal(input.turn, "a")).await.unwrap() else {
+        panic!("it is asked for")
+    };
+    // The end of the turn meets a store that fails, and waits; then an order finds the agent gone.
+    house.fail(aion_testkit::faults::Fault::Unavailable);
+    let appends = house.appends();
+    lead.done(input.turn, "all done").await;
+    while house.appends() == appends {
+        tokio::task::yield_now().await;
+    }
+    house.backend.gone(true);
+    handle.submit(Caller::User, None, allow(request)).await.unwrap();
+    lead.exit("it has left").await;
+    let ended = tokio::spawn({
+        let handle = handle.clone();
+        async move { until(&handle, |event| matches!(event, Event::TurnEnded { .. })).await }
+    });
+    while !ended.is_finished() {
+        tokio::task::yield_now().await;
+        house.clock.advance(Millis(100));
+    }
+    let Event::TurnEnded { outcome, .. } = ended.await.unwrap().event else { unreachable!() };
+    let last_text = Some("all done".to_owned());
+    assert_eq!(outcome, aion_core::turn::TurnOutcome::Done { last_text });
+    let failed = until(&handle, |event| matches!(event, Event::AgentFailed { .. })).await;
+    let Event::AgentFailed { slot, .. } = failed.event else { unreachable!() };
+    assert_eq!(slot, LEAD);
+}

@@ -3,12 +3,16 @@
 use aion_core::Rejection;
 use aion_core::command::{Caller, Command, Settings};
 use aion_core::consent::{ProposedMember, TeamProposal};
-use aion_core::event::Event;
-use aion_core::request::Decision;
+use aion_core::event::{Event, Recorded};
+use aion_core::id::{RequestId, Seq};
+use aion_core::message::Sender;
+use aion_core::request::{Decision, Request, RequestKind};
+use aion_core::time::Millis;
 use aion_runtime::{CreateError, NewTeam, OpenError, SubmitError};
+use aion_store::{Append, EventStore};
 use aion_testkit::faults::{Fault, Operation};
 
-use crate::house::{TestHouse, member, until};
+use crate::house::{LEAD, TestHouse, count, log, member, until, until_idle};
 
 fn new(name: &str, solo: bool) -> NewTeam {
     NewTeam {
@@ -99,4 +103,58 @@ async fn a_conversation_becomes_the_team_that_was_agreed_to_once() {
     assert_eq!(lead.name.as_str(), "team-lead");
     assert!(input.opening.contains("Build a page") && input.opening.contains("writer"));
     assert_eq!(house.service.list().await.unwrap().len(), 2);
+}
+
+/// A proposal that is in a log already may be one that the rules refuse to carry out.
+#[tokio::test]
+async fn a_conversation_is_told_once_why_its_team_was_not_made() {
+    let mut house = TestHouse::new();
+    let chat = house.service.create(Caller::User, None, new("Chat", true)).await.unwrap();
+    house.stage.spawned().await;
+    until_idle(&chat, LEAD).await;
+    house.service.stop_all().await;
+    let loaded = house.store.open(chat.team()).await.unwrap();
+    let last = log(&*house.store, chat.team()).await.pop().unwrap();
+    let proposal = TeamProposal {
+        name: "n".repeat(10_000),
+        summary: "Build a page".to_owned(),
+        why: String::new(),
+        members: Vec::new(),
+    };
+    let id = RequestId(1);
+    let request = Request {
+        id,
+        from: Sender::Agent(LEAD),
+        turn: None,
+        kind: RequestKind::CreateTeam(Box::new(proposal)),
+        delegated: false,
+        asked_at: last.at,
+    };
+    let (by, decision) = (Sender::User, Decision::Consent);
+    let granted = [
+        Event::RequestOpened { request },
+        Event::RequestDecided { request: id, by, decision, delegated: false },
+    ];
+    let recorded = |(n, event): (usize, Event)| {
+        let seq = Seq(last.seq.0 + 1 + n as u64);
+        Recorded { seq, event, ..last.clone() }
+    };
+    let events = granted.into_iter().enumerate().map(recorded).collect();
+    let (team, epoch, expected) = (chat.team().clone(), loaded.epoch, last.seq);
+    house.store.append(Append { team, epoch, expected, events }).await.unwrap();
+
+    let mut house = house.again();
+    house.service.open(chat.team()).await.unwrap();
+    let (_, input) = house.stage.turn().await;
+    assert!(input.opening.contains("request r1"), "{}", input.opening);
+    // At every later opening it is tried once more, and nothing more is said of it.
+    let house = house.again();
+    let chat = house.service.open(chat.team()).await.unwrap();
+    for _ in 0..100 {
+        house.clock.advance(Millis(60_000));
+        chat.query(|_| ()).await.unwrap();
+    }
+    let log = log(&*house.store, chat.team()).await;
+    assert_eq!(count(&log, |event| matches!(event, Event::MessageSent { .. })), 1);
+    assert_eq!(house.service.list().await.unwrap().len(), 1);
 }

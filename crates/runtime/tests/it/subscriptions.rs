@@ -8,7 +8,7 @@ use aion_core::message::Recipient;
 use aion_runtime::SubscriptionEnd;
 use futures::FutureExt;
 
-use crate::house::{TestHouse, message};
+use crate::house::{TestHouse, message, until};
 
 #[tokio::test]
 async fn a_watcher_that_comes_and_goes_sees_every_event_once() {
@@ -101,4 +101,23 @@ async fn whoever_comes_late_sees_what_the_running_turn_wrote() {
         }
     }
     assert!((32 * 1_024..=64 * 1_024).contains(&bytes), "{bytes}");
+}
+
+#[tokio::test]
+async fn a_turn_that_has_ended_writes_nothing_more() {
+    let mut house = TestHouse::new();
+    let (handle, lead) = house.team().await;
+    handle.submit(Caller::User, None, message(Recipient::Lead, "write")).await.unwrap();
+    let (_, input) = house.stage.turn().await;
+    let text = |text: &str| Delta::Text { step: 0, text: text.to_owned() };
+    lead.host.delta(input.turn, text("in time"));
+    let mut deltas = handle.subscribe_deltas();
+    assert_eq!(*deltas.next().await.unwrap().delta, text("in time"));
+    lead.done(input.turn, "done").await;
+    until(&handle, |event| matches!(event, Event::TurnEnded { .. })).await;
+    // Whoever asks now has waited until the session was through with the end.
+    handle.query(|_| ()).await.unwrap();
+    lead.host.delta(input.turn, text("too late"));
+    assert_eq!(deltas.next().now_or_never(), None);
+    assert_eq!(handle.subscribe_deltas().next().now_or_never(), None);
 }

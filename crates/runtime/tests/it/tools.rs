@@ -217,6 +217,56 @@ async fn the_board_by_both_names() {
     assert!(status.contains("`in_progress`"), "{status}");
     let nothing = lead.refuses("team_task_update", json!({ "task_id": "2" })).await;
     assert!(nothing.contains("nothing to change"), "{nothing}");
+    // What was done before a refusal is not kept back.
+    lead.says("TaskCreate", json!({ "subject": "Four", "description": "fourth" })).await;
+    let partly = json!({ "task_id": "4", "subject": "For", "add_blocks": ["2", "9"] });
+    let partly = lead.refuses("team_task_update", partly).await;
+    assert!(partly.starts_with("#9 was not made to wait for #4: "), "{partly}");
+    assert!(partly.ends_with("stays: #4 was changed, #2 waits for #4"), "{partly}");
+}
+
+#[tokio::test]
+async fn what_is_given_as_null_is_not_given() {
+    let mut house = TestHouse::new();
+    let (handle, _lead, _bob) = house.pair().await;
+    let mut lead = Hand::of(&house, &handle, LEAD);
+    for (tool, required) in [
+        ("team_send_message", json!({ "to": "bob", "message": "hello" })),
+        ("team_task_create", json!({ "subject": "One", "description": "first" })),
+        ("team_task_update", json!({ "task_id": "1", "subject": "Two" })),
+        ("team_ask_user", json!({ "question": "Which?" })),
+        ("team_spawn_agent", json!({ "name": "carol", "prompt": "help" })),
+        ("team_shutdown_agent", json!({ "agent": "bob" })),
+    ] {
+        let specs = lead.tools.specs(Role::Lead);
+        let spec = specs.iter().find(|spec| spec.name == tool).unwrap();
+        let mut input = required;
+        for field in spec.input_schema["properties"].as_object().unwrap().keys() {
+            let fields = input.as_object_mut().unwrap();
+            fields.entry(field.clone()).or_insert(Value::Null);
+        }
+        lead.says(tool, input).await;
+    }
+    // Inside of notes it deletes.
+    let notes = json!({ "task_id": "1", "metadata": { "k": null } });
+    lead.says("team_task_update", notes).await;
+}
+
+#[tokio::test]
+async fn an_interrupt_says_what_it_met() {
+    let mut house = TestHouse::new();
+    let (handle, _lead, _bob) = house.pair().await;
+    let mut lead = Hand::of(&house, &handle, LEAD);
+    let interrupt = json!({ "agent": "bob" });
+    let idle = lead.call("team_interrupt_agent", interrupt.clone()).await;
+    assert!(!idle.changed);
+    assert_eq!(idle.text, "bob is in no turn, so there is nothing to interrupt.");
+    handle.submit(Caller::User, None, message(Recipient::Agent(BOB), "go")).await.unwrap();
+    house.stage.turn().await;
+    let ended = lead.says("team_interrupt_agent", interrupt.clone()).await;
+    assert_eq!(ended, "bob's turn is being ended.");
+    let again = lead.says("team_interrupt_agent", interrupt).await;
+    assert_eq!(again, "bob's turn is being ended already.");
 }
 
 #[tokio::test]
@@ -264,10 +314,18 @@ async fn plans_and_shutdowns_end_the_turn_and_come_back_as_mail() {
     )
     .await;
     let (bob_agent, input) = house.stage.turn().await;
+    let turn = input.turn;
     let mut bob = Hand::of(&house, &handle, BOB);
     let plan = bob.call("ExitPlanMode", json!({ "plan": "1. do it" })).await;
     assert!(plan.ok && plan.ends_turn, "{}", plan.text);
     assert!(plan.text.contains("request r1"), "{}", plan.text);
+    // A turn that is taken up again after its answer is over.
+    let ended = async |tool: &str, input: Value| {
+        bob_agent.host.ended_turn(turn, tool, &input).await.unwrap()
+    };
+    assert!(ended("ExitPlanMode", json!({})).await);
+    assert!(!ended("SendMessage", json!({ "message": "text" })).await);
+    assert!(!ended("team_respond_shutdown", json!({})).await);
     bob_agent.done(input.turn, "waiting").await;
     let back =
         lead.refuses("team_decide_plan", json!({ "request_id": "r1", "approve": false })).await;
@@ -289,6 +347,11 @@ async fn plans_and_shutdowns_end_the_turn_and_come_back_as_mail() {
     let leaves =
         bob.call("team_respond_shutdown", json!({ "request_id": "r2", "approve": true })).await;
     assert!(leaves.ok && leaves.ends_turn, "{}", leaves.text);
+    let input = json!({ "request_id": "r2", "approve": true });
+    assert_eq!(bob.repeat("team_respond_shutdown", input).await, leaves);
+    assert!(ended("team_respond_shutdown", json!({})).await);
+    let typed = json!({ "message": { "type": "shutdown_response" } });
+    assert!(ended("SendMessage", typed).await);
 }
 
 #[tokio::test]
