@@ -33,6 +33,32 @@ pub struct ToolSpec {
     pub input_schema: serde_json::Value,
 }
 
+impl ToolSpec {
+    /// The fields of its input, in words, for the model that used others.
+    pub fn fields(&self) -> String {
+        fields(&self.input_schema)
+    }
+}
+
+/// The fields of an input's schema, in words.
+pub fn fields(schema: &serde_json::Value) -> String {
+    let required = |name: &str| {
+        schema["required"].as_array().is_some_and(|all| all.iter().any(|needed| needed == name))
+    };
+    let describe =
+        |name: &String| if required(name) { format!("{name} (required)") } else { name.clone() };
+    let all: Vec<String> = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flat_map(|all| all.keys().map(describe))
+        .collect();
+    if all.is_empty() {
+        "this tool takes no fields".to_owned()
+    } else {
+        format!("the fields are: {}", all.join(", "))
+    }
+}
+
 /// What a tool answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOutput {

@@ -29,11 +29,6 @@ pub fn current() -> Option<Identity> {
     IDENTITY.try_with(Identity::clone).ok()
 }
 
-/// Runs a future for an agent.
-pub async fn run_as<F: Future>(identity: Identity, future: F) -> F::Output {
-    IDENTITY.scope(identity, future).await
-}
-
 /// Spawns a task that runs for an agent.
 pub fn spawn_as<F>(identity: Identity, future: F) -> JoinHandle<F::Output>
 where

@@ -16,6 +16,7 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use self::session::InProcessSession;
+pub use self::session::panic_text;
 use super::{AgentSession, Availability, Backend, BackendError, BackendKind, Signal, SpawnSpec};
 
 /// Who answers for an agent.

@@ -9,7 +9,7 @@ mod registry;
 mod session;
 
 pub use self::backend::{Availability, Backend, BackendError, BackendKind, SpawnSpec};
-pub use self::in_process::{InProcessBackend, InProcessConfig, ProviderSource};
+pub use self::in_process::{InProcessBackend, InProcessConfig, ProviderSource, panic_text};
 pub use self::registry::{BackendChoice, Environment, NoBackend, choose};
 pub use self::session::{AgentSession, Signal};
 pub use aion_agent::runtime::TurnInput;

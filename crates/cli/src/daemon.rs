@@ -14,7 +14,7 @@ use aion_agent::scripted::{Scenario, Scripted};
 use aion_agent::tools::ToolConfig;
 use aion_api::Exit;
 
-use aion_backends::{Availability, InProcessBackend, InProcessConfig};
+use aion_backends::{Availability, Backend, Environment, InProcessBackend, InProcessConfig};
 use aion_core::id::TeamId;
 use aion_runtime::tools::{Catalogue, CatalogueAgent};
 use aion_runtime::{Backends, House, TeamService};
@@ -76,7 +76,11 @@ impl Daemon {
                 models: Vec::new(),
             }],
         };
-        let house = House::new(Arc::clone(&store), Backends::all(Arc::new(backend)), catalogue);
+        // The agents of a scenario run in this process, whatever terminal the person sits at.
+        let backends =
+            Backends::chosen(&Environment::default(), [Arc::new(backend) as Arc<dyn Backend>])
+                .map_err(|error| Failure::usage(error.to_string()))?;
+        let house = House::new(Arc::clone(&store), backends, catalogue);
         keep_agents_panics_quiet();
         Ok(Self { service: TeamService::new(house), store })
     }

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use aion_backends::{AgentSession, Backend, BackendError, Signal, SpawnSpec, TurnInput};
+use aion_backends::{
+    AgentSession, Backend, BackendError, Signal, SpawnSpec, TurnInput, panic_text,
+};
 use aion_core::command::{Caller, Command};
 use aion_core::id::{RequestId, SlotId, TurnId};
 use aion_core::request::Decision;
@@ -336,12 +338,4 @@ async fn submit(handle: TeamHandle, command: Command) {
         clock.sleep_until(Millis(clock.monotonic().0 + pause.0)).await;
         pause = Millis((pause.0 * 2).min(LONGEST_RETRY.0));
     }
-}
-
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
 }

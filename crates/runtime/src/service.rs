@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use aion_backends::panic_text;
 use aion_core::Rejection;
 use aion_core::agent::{MemberSpec, PermissionMode};
 use aion_core::command::{Caller, Command, SendMessage, Settings};
@@ -17,7 +18,6 @@ use tokio::sync::{mpsc, watch};
 
 use crate::handle::{Input, SubmitError, TeamHandle};
 use crate::load::OpenError;
-use crate::runner::panic_text;
 use crate::session::{Ended, Session, Start};
 use crate::world::{House, Shared, Upward};
 use aion_store::failpoint;

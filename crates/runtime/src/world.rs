@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aion_backends::Backend;
+use aion_backends::{Backend, BackendChoice, Environment, NoBackend, choose};
 use aion_core::id::{RequestId, TeamId};
 use aion_core::time::{Millis, Timestamp};
 use aion_store::EventStore;
@@ -75,6 +75,23 @@ impl Backends {
         Self { by_type: BTreeMap::new(), otherwise: Some(backend) }
     }
 
+    /// The one of these backends that the registry chooses for an environment.
+    pub fn chosen(
+        environment: &Environment,
+        backends: impl IntoIterator<Item = Arc<dyn Backend>>,
+    ) -> Result<Self, NoBackend> {
+        let BackendChoice { kind, reason } = choose(environment)?;
+        tracing::debug!(backend = kind.as_str(), %reason, "a backend was chosen");
+        match backends.into_iter().find(|backend| backend.kind() == kind) {
+            Some(backend) => Ok(Self::all(backend)),
+            None => Err(NoBackend {
+                setting: kind.as_str().to_owned(),
+                why: "it is not set up here".to_owned(),
+                available: "none".to_owned(),
+            }),
+        }
+    }
+
     /// Adds the backend of one type of agent.
     #[must_use]
     pub fn with(mut self, agent_type: impl Into<String>, backend: Arc<dyn Backend>) -> Self {
@@ -82,6 +99,7 @@ impl Backends {
         self
     }
 
+    /// The backend of a type of agent.
     pub(crate) fn of(&self, agent_type: &str) -> Option<&Arc<dyn Backend>> {
         self.by_type.get(agent_type).or(self.otherwise.as_ref())
     }
@@ -128,4 +146,21 @@ impl Shared {
 pub(crate) enum Upward {
     /// Make the team that the person agreed to.
     CreateTeam { from: TeamId, request: RequestId },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registry_chooses_among_what_is_there() {
+        let none = Backends::chosen(&Environment::default(), []);
+        assert_eq!(
+            none.map(|_| ()).unwrap_err().to_string(),
+            "use the backend \"in-process\": it is not set up here; available: none"
+        );
+        let (backend, _stage) = aion_testkit::backend::StandIn::new();
+        let one = Backends::chosen(&Environment::default(), [backend as Arc<dyn Backend>]);
+        assert!(one.is_ok_and(|one| one.of("anybody").is_some()));
+    }
 }

@@ -1,7 +1,6 @@
 //! A scenario file, read and checked as a whole; a mistake names file, agent and rule.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::time::Duration;
 
 use aion_core::budget::Usage;
@@ -17,22 +16,12 @@ const ANYBODY: &str = "*";
 pub struct Scenario {
     /// The file's name, for messages.
     pub(super) file: String,
-    about: Option<String>,
     agents: BTreeMap<String, Vec<Rule>>,
 }
 
 /// Why a scenario cannot be played.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// The file cannot be read.
-    #[error("read the scenario {file}")]
-    Read {
-        /// The file.
-        file: String,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
     /// It is no TOML, or has other tables than a scenario.
     #[error("read the scenario {file}: {reason}")]
     Format {
@@ -133,7 +122,9 @@ pub(super) enum Failure {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawFile {
-    about: Option<String>,
+    /// For whoever reads the file.
+    #[serde(rename = "about")]
+    _about: Option<String>,
     #[serde(default)]
     agent: BTreeMap<String, RawAgent>,
 }
@@ -210,14 +201,6 @@ enum RawFailure {
 }
 
 impl Scenario {
-    /// Reads a file.
-    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ScenarioError::Read { file: file.clone(), source })?;
-        Self::parse(&file, &text)
-    }
-
     /// Reads a text; `file` is what messages call it.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let file = file.to_owned();
@@ -235,12 +218,7 @@ impl Scenario {
             })?;
             agents.insert(agent, rules);
         }
-        Ok(Self { file, about: raw.about, agents })
-    }
-
-    /// What it is about, in its own words.
-    pub fn about(&self) -> Option<&str> {
-        self.about.as_deref()
+        Ok(Self { file, agents })
     }
 
     /// The agents it has words for; `*` stands for all others.

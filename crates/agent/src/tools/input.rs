@@ -8,7 +8,7 @@ use crate::host::ToolSpec;
 /// Reads an input; the error names the tool's fields.
 pub(super) fn parse<T: DeserializeOwned>(spec: &ToolSpec, input: &Value) -> Result<T, String> {
     serde_json::from_value(without_nulls(input))
-        .map_err(|error| format!("{}: {error}. {}", spec.name, fields(&spec.input_schema)))
+        .map_err(|error| format!("{}: {error}; {}.", spec.name, spec.fields()))
 }
 
 /// An input as if what is given as null were not given: some models have to name every field.
@@ -22,26 +22,6 @@ fn without_nulls(input: &Value) -> Value {
         Value::Array(items) => items.iter().map(without_nulls).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => input.clone(),
     }
-}
-
-fn fields(schema: &Value) -> String {
-    let required: Vec<&str> = schema["required"]
-        .as_array()
-        .map(|names| names.iter().filter_map(Value::as_str).collect())
-        .unwrap_or_default();
-    let names: Vec<String> = schema["properties"]
-        .as_object()
-        .map(|properties| {
-            properties
-                .keys()
-                .map(|name| {
-                    let required = required.contains(&name.as_str());
-                    if required { format!("{name} (required)") } else { name.clone() }
-                })
-                .collect()
-        })
-        .unwrap_or_default();
-    format!("Its fields are: {}.", names.join(", "))
 }
 
 /// A tool's spec with a strict object schema.

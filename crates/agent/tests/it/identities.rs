@@ -1,6 +1,6 @@
 //! Agents that share a thread never see each other's identity.
 
-use aion_agent::identity::{Identity, blocking_as, current, run_as, spawn_as};
+use aion_agent::identity::{Identity, blocking_as, current, spawn_as};
 use aion_core::id::{AgentName, SlotId, TeamId};
 
 fn identity(number: u32) -> Identity {
@@ -21,8 +21,8 @@ async fn interleaved_agents_keep_their_own_identity() {
                     assert_eq!(current(), Some(identity(number)));
                     tokio::task::yield_now().await;
                 }
-                let inner = run_as(identity(number + 100), async { current() }).await;
-                assert_eq!(inner, Some(identity(number + 100)));
+                let inner = spawn_as(identity(number + 100), async { current() }).await;
+                assert_eq!(inner.unwrap(), Some(identity(number + 100)));
                 let blocking = blocking_as(current).await.unwrap();
                 assert_eq!(blocking, Some(identity(number)));
                 assert_eq!(tokio::spawn(async { current() }).await.unwrap(), None);

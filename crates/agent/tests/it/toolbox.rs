@@ -64,11 +64,11 @@ async fn reading_numbers_lines_and_keeps_limits() {
         (json!({ "file_path": "a\0b" }), "A path cannot hold a NUL character."),
         (
             json!({ "path": "odd.txt" }),
-            "Read: unknown field `path`, expected one of `file_path`, `offset`, `limit`. Its fields are: file_path (required), limit, offset.",
+            "Read: unknown field `path`, expected one of `file_path`, `offset`, `limit`; the fields are: file_path (required), limit, offset.",
         ),
         (
             json!({}),
-            "Read: missing field `file_path`. Its fields are: file_path (required), limit, offset.",
+            "Read: missing field `file_path`; the fields are: file_path (required), limit, offset.",
         ),
     ] {
         assert_eq!(read(input).await.unwrap_err(), error);

@@ -222,7 +222,8 @@ async fn run_turn(
     }
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
+/// What a panic said.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()

@@ -7,6 +7,7 @@ use aion_core::Rejection;
 use aion_core::command::{Caller, Command, Receipt};
 use aion_core::event::Event;
 use aion_core::id::{AgentName, SlotId, TurnId};
+use aion_core::prompt::quote;
 use aion_core::team::Team;
 
 use super::catalogue::Catalogue;
@@ -184,6 +185,17 @@ pub(super) fn members(team: &Team) -> String {
     let all: Vec<String> =
         team.agents().map(|agent| format!("{} ({})", agent.name(), agent.slot())).collect();
     all.join(", ")
+}
+
+/// What somebody else wrote, as a part of one line: it is neither a fence nor a line of ours.
+pub(super) fn in_line(text: &str) -> String {
+    quote(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// What somebody else wrote, in as many lines as it has, each marked as theirs.
+pub(super) fn in_lines(text: &str) -> String {
+    let lines: Vec<String> = quote(text).lines().map(|line| format!("> {line}")).collect();
+    lines.join("\n")
 }
 
 /// A member's name for a text.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use aion_agent::host::fields;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -23,28 +24,6 @@ pub(super) fn parse<T: DeserializeOwned>(input: &Value, schema: &Value) -> Resul
         other => other.clone(),
     };
     serde_json::from_value(input).map_err(|error| format!("{error}; {}", fields(schema)))
-}
-
-fn fields(schema: &Value) -> String {
-    let required: Vec<&str> = schema["required"]
-        .as_array()
-        .map(|names| names.iter().filter_map(Value::as_str).collect())
-        .unwrap_or_default();
-    let all: Vec<String> = schema["properties"]
-        .as_object()
-        .map(|all| {
-            let describe = |name: &String| {
-                let needed = required.contains(&name.as_str());
-                if needed { format!("{name} (required)") } else { name.clone() }
-            };
-            all.keys().map(describe).collect()
-        })
-        .unwrap_or_default();
-    if all.is_empty() {
-        "this tool takes no fields".to_owned()
-    } else {
-        format!("the fields are: {}", all.join(", "))
-    }
 }
 
 /// An id that a model writes as a number or as text, with or without its prefix.

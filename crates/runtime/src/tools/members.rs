@@ -11,7 +11,7 @@ use aion_core::team::Team;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::call::{Answer, Call, Failure, done, receipt, told};
+use super::call::{Answer, Call, Failure, done, in_line, receipt, told};
 use super::registry::{Tool, tool};
 use super::schema::{choice, flag, text};
 
@@ -148,16 +148,17 @@ fn roster(team: &Team, own: Option<SlotId>) -> String {
             } else {
                 format!(", tasks {}", tasks.join(", "))
             };
-            let model = agent.model().map_or_else(String::new, |model| format!(" with {model}"));
+            let model =
+                agent.model().map_or_else(String::new, |model| format!(" with {}", in_line(model)));
             format!(
                 "- {}{you} ({slot}): {role}, {status}, {}{model}, mode {}{tasks}",
                 agent.name(),
-                agent.agent_type(),
+                in_line(agent.agent_type()),
                 agent.mode().as_str()
             )
         })
         .collect();
-    format!("Team {:?}:\n{}", team.name(), lines.join("\n"))
+    format!("Team {:?}:\n{}", in_line(team.name()), lines.join("\n"))
 }
 
 /// The wire word of a plain enum.
@@ -190,8 +191,8 @@ async fn whoami(call: Call<'_>, _: Nothing) -> Answer {
                 "name: {}\nagent id: {id}\nslot: {slot}\nrole: {}\nteam: {}\nworkspace: {}\nmode: {}\nunread messages: {}{spawns}",
                 agent.name(),
                 role(agent.role()),
-                team.name(),
-                team.workspace(),
+                in_line(team.name()),
+                in_line(team.workspace()),
                 agent.mode().as_str(),
                 agent.mailbox().unread(),
             ))

@@ -9,7 +9,7 @@ use aion_core::task::{TaskChange, TaskStatus};
 use aion_core::team::Team;
 use serde::Deserialize;
 
-use super::call::{Answer, Call, Failure, done, name_of, receipt, told};
+use super::call::{Answer, Call, Failure, done, in_line, in_lines, name_of, receipt, told};
 use super::input::{Id, Notes};
 use super::registry::{Tool, tool};
 use super::schema::{choice, notes, number, text, texts};
@@ -301,7 +301,7 @@ fn line(team: &Team, id: TaskId) -> String {
         let blocked = (!waits.is_empty()).then(|| format!(" [blocked by {}]", waits.join(", ")));
         return format!(
             "{id} [{status}] {}{}{}",
-            task.subject(),
+            in_line(task.subject()),
             owner.unwrap_or_default(),
             blocked.unwrap_or_default()
         );
@@ -309,7 +309,7 @@ fn line(team: &Team, id: TaskId) -> String {
     match board.done().get(&id) {
         Some(task) => {
             let owner = task.owner.map(|slot| format!(" ({})", name_of(team, slot)));
-            format!("{id} [completed] {}{}", task.subject, owner.unwrap_or_default())
+            format!("{id} [completed] {}{}", in_line(&task.subject), owner.unwrap_or_default())
         }
         None => format!("{id} [deleted]"),
     }
@@ -333,9 +333,9 @@ fn show(team: &Team, id: TaskId) -> Result<String, String> {
         let _ = write!(text, "\nblocks {}", dependents.join(", "));
     }
     for (key, value) in task.metadata() {
-        let _ = write!(text, "\n{key}: {value}");
+        let _ = write!(text, "\n{}: {}", in_line(key), in_line(value));
     }
     text.push_str("\n\n");
-    text.push_str(task.description());
+    text.push_str(&in_lines(task.description()));
     Ok(text)
 }
