@@ -64,7 +64,8 @@ impl Batch {
     }
 
     /// Its events in appends that a store takes: one, unless a single command made more than fits,
-    /// as the end of a large team does.
+    /// as the end of a large team does. A fall between two of them leaves such a command half
+    /// decided: the end of a team and a removal say the rest when they are asked for again.
     pub(crate) fn appends(&self) -> Vec<Vec<Recorded>> {
         if self.bytes < APPEND_LIMIT {
             return vec![self.events.clone()];

@@ -12,6 +12,7 @@ use aion_core::id::{SlotId, TurnId};
 use aion_core::prompt;
 use aion_core::team::Team;
 use aion_core::turn::{Turn, TurnOutcome};
+use futures::future::join_all;
 
 use crate::handle::TeamHandle;
 use crate::host::TeamHost;
@@ -59,11 +60,10 @@ impl Effects {
         failed
     }
 
-    /// Ends every runner, the last one first.
+    /// Ends every runner, the last one first, and waits for all of them together.
     pub(crate) async fn end(&mut self) {
-        while let Some((_, runner)) = self.runners.pop_last() {
-            runner.end(&*self.shared.house.clock).await;
-        }
+        let runners = std::mem::take(&mut self.runners).into_values().rev();
+        join_all(runners.map(|runner| runner.end(&*self.shared.house.clock))).await;
     }
 
     /// Kills whoever is no longer meant to run: dropping a runner ends its agent.

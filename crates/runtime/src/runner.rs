@@ -137,17 +137,22 @@ enum Next {
 impl Runner {
     async fn run(mut self, backend: Arc<dyn Backend>, spec: SpawnSpec) {
         let kill = self.kill.clone();
+        let (sender, mut signals) = mpsc::channel(SIGNALS);
+        let driven = AssertUnwindSafe(self.drive(&*backend, spec, sender, &mut signals));
         let cause = tokio::select! {
             biased;
             () = kill.cancelled() => None,
             // A panic of the agent's code in this task is the agent's end, not ours.
-            cause = AssertUnwindSafe(self.drive(&*backend, spec)).catch_unwind() => {
+            cause = driven.catch_unwind() => {
                 cause.unwrap_or_else(|panic| Some(format!("it panicked: {}", panic_text(&*panic))))
             }
         };
         // From here on orders are refused, not kept.
         self.orders.close();
-        if let Some(cause) = cause {
+        if kill.is_cancelled() {
+            let clock = Arc::clone(&self.handle.shared().house.clock);
+            see_dead(clock, &mut signals).await;
+        } else if let Some(cause) = cause {
             let Self { slot, generation, handle, mut report, .. } = self;
             let exited = Command::AgentExited { slot, generation, cause };
             let last = async {
@@ -165,8 +170,13 @@ impl Runner {
     }
 
     /// Starts the agent and serves it until it is gone; answers why, if the team has to know.
-    async fn drive(&mut self, backend: &dyn Backend, spec: SpawnSpec) -> Option<String> {
-        let (sender, mut signals) = mpsc::channel(SIGNALS);
+    async fn drive(
+        &mut self,
+        backend: &dyn Backend,
+        spec: SpawnSpec,
+        sender: mpsc::Sender<Box<Signal>>,
+        signals: &mut mpsc::Receiver<Box<Signal>>,
+    ) -> Option<String> {
         let mut agent = match Box::pin(self.start(backend, spec, sender)).await {
             Ok(agent) => Killed(agent),
             Err(cause) => return Some(cause),
@@ -188,7 +198,7 @@ impl Runner {
                 Next::On => {}
                 Next::Over(cause) => return cause,
                 Next::Gone(cause) => {
-                    self.hear_out(&mut signals).await;
+                    self.hear_out(signals).await;
                     return Some(cause);
                 }
             }
@@ -314,6 +324,21 @@ struct Killed(Box<dyn AgentSession>);
 impl Drop for Killed {
     fn drop(&mut self) {
         self.0.kill();
+    }
+}
+
+/// Waits until an agent that was killed is gone, so that nothing of it writes any more.
+async fn see_dead(clock: Arc<dyn Clock>, signals: &mut mpsc::Receiver<Box<Signal>>) {
+    let mut patience = clock.sleep_until(Millis(clock.monotonic().0 + GRACE.0));
+    loop {
+        let signal = tokio::select! {
+            biased;
+            signal = signals.recv() => signal,
+            () = &mut patience => None,
+        };
+        if matches!(signal.as_deref(), None | Some(Signal::Exited { .. })) {
+            return;
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub struct StandIn {
     refuse: Mutex<Option<String>>,
     block: Arc<AtomicBool>,
     gone: Arc<AtomicBool>,
+    lingers: Arc<AtomicBool>,
 }
 
 /// What the backend was told.
@@ -62,6 +63,7 @@ impl StandIn {
             refuse: Mutex::new(None),
             block: Arc::default(),
             gone: Arc::default(),
+            lingers: Arc::default(),
         };
         (Arc::new(backend), Stage { seen })
     }
@@ -84,6 +86,11 @@ impl StandIn {
     /// Lets calls that can fail find their agent gone.
     pub fn gone(&self, gone: bool) {
         self.gone.store(gone, Ordering::SeqCst);
+    }
+
+    /// Whether an agent that is killed is gone only when the test lets it exit.
+    pub fn lingers(&self, lingers: bool) {
+        self.lingers.store(lingers, Ordering::SeqCst);
     }
 
     /// Lets every call of an agent hang until it is let go. Needs a runtime with several threads.
@@ -202,6 +209,7 @@ impl Backend for StandIn {
                 turn: None,
                 block: Arc::clone(&self.block),
                 gone: Arc::clone(&self.gone),
+                lingers: Arc::clone(&self.lingers),
             };
             Ok(Box::new(session) as Box<dyn AgentSession>)
         })
@@ -215,6 +223,7 @@ struct StandInSession {
     turn: Option<TurnId>,
     block: Arc<AtomicBool>,
     gone: Arc<AtomicBool>,
+    lingers: Arc<AtomicBool>,
 }
 
 impl StandInSession {
@@ -266,6 +275,10 @@ impl AgentSession for StandInSession {
 
     fn kill(&mut self) {
         let _ = self.seen.send(Seen::Killed(self.agent.slot));
+        if !self.lingers.load(Ordering::SeqCst) {
+            let exited = Signal::Exited { cause: "killed".to_owned() };
+            let _ = self.agent.signals.try_send(Box::new(exited));
+        }
     }
 
     fn is_active(&self) -> bool {

@@ -77,7 +77,8 @@ impl Place {
     }
 
     /// Looks again where the path leads. It was judged by where it led before, so it must be the
-    /// same.
+    /// same. Whoever swaps a directory of it for a link between this look and the opening still leads
+    /// it astray: only the kernel's own resolution below a directory (`openat2`) would close that.
     pub(super) fn still(&self) -> Result<&Path, String> {
         let again = self.root.place(&self.given)?;
         if again.path == self.path {

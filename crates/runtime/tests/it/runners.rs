@@ -7,7 +7,7 @@ use aion_agent::identity::{self, Identity};
 use aion_core::agent::AgentState;
 use aion_core::command::{Caller, Command};
 use aion_core::event::Event;
-use aion_core::id::AgentName;
+use aion_core::id::{AgentName, TurnId};
 use aion_core::message::Recipient;
 use aion_core::time::Millis;
 use aion_testkit::backend::Seen;
@@ -144,6 +144,27 @@ async fn closing_a_team_kills_its_agents_and_keeps_its_state() {
     handle.submit(Caller::User, None, message(Recipient::Agent(BOB), "go")).await.unwrap();
     let (agent, _) = house.stage.turn().await;
     assert_eq!((agent.slot, agent.generation), (BOB, 1));
+}
+
+#[tokio::test]
+async fn a_closed_team_has_seen_its_agents_dead() {
+    let mut house = TestHouse::new();
+    let (handle, lead, bob) = house.pair().await;
+    house.backend.lingers(true);
+    let closing = tokio::spawn({
+        let (service, team) = (house.service.clone(), handle.team().clone());
+        async move { service.close(&team).await }
+    });
+    assert!(matches!(house.stage.next().await, Seen::Killed(BOB)));
+    assert!(matches!(house.stage.next().await, Seen::Killed(LEAD)));
+    bob.done(TurnId(9), "a last word").await;
+    bob.exit("killed").await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!closing.is_finished());
+    lead.exit("killed").await;
+    closing.await.unwrap();
 }
 
 #[tokio::test]
