@@ -1,6 +1,7 @@
 //! What a running turn asks of the house around it; implemented by the runtime, never here.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aion_core::budget::{Amount, Usage};
 use aion_core::command::ToolProposal;
@@ -155,7 +156,7 @@ pub trait Host: Send + Sync + fmt::Debug + 'static {
     /// The team's running time, so that "try again in a minute" becomes a point of it.
     fn now(&self) -> Timestamp;
     /// The team's tools for this agent, by its role at this moment.
-    fn team_tools(&self) -> Vec<ToolSpec>;
+    fn team_tools(&self) -> Vec<Arc<ToolSpec>>;
     /// Calls one of them. The same call of the same turn has its effect once.
     fn call_team_tool<'a>(
         &'a self,

@@ -5,6 +5,7 @@
 //! it could not do without: after a crash the next request alone has to be enough.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aion_core::budget::{Amount, Usage};
@@ -47,7 +48,7 @@ pub struct ModelRequest {
     /// The conversation, oldest first. It ends with something the agent received.
     pub messages: Vec<Message>,
     /// What may be called.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Vec<Arc<ToolSpec>>,
     /// The most tokens to write.
     pub max_tokens: u32,
 }

@@ -107,8 +107,9 @@ enum Action {
     Bash(bash::Bash),
 }
 
-static SPECS: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| {
-    vec![read::spec(), write::spec(), edit::spec(), glob::spec(), grep::spec(), bash::spec()]
+static SPECS: LazyLock<Vec<Arc<ToolSpec>>> = LazyLock::new(|| {
+    let all = [read::spec(), write::spec(), edit::spec(), glob::spec(), grep::spec(), bash::spec()];
+    all.into_iter().map(Arc::new).collect()
 });
 
 impl Toolbox {
@@ -118,7 +119,7 @@ impl Toolbox {
     }
 
     /// The tools as a model sees them.
-    pub fn specs() -> Vec<ToolSpec> {
+    pub fn specs() -> Vec<Arc<ToolSpec>> {
         SPECS.clone()
     }
 

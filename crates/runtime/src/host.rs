@@ -2,6 +2,7 @@
 //! name; it never takes an identity from an argument.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use aion_agent::host::{Delta, Host, HostError, Permit, ToolOutput, ToolSpec};
@@ -218,7 +219,7 @@ impl Host for TeamHost {
         self.handle.now()
     }
 
-    fn team_tools(&self) -> Vec<ToolSpec> {
+    fn team_tools(&self) -> Vec<Arc<ToolSpec>> {
         self.handle.shared().house.tools.specs(self.role)
     }
 

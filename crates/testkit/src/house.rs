@@ -216,12 +216,14 @@ impl Host for House {
         Timestamp(1_000)
     }
 
-    fn team_tools(&self) -> Vec<ToolSpec> {
+    fn team_tools(&self) -> Vec<Arc<ToolSpec>> {
         ["SendMessage", "team_submit_plan", "team_refuse"]
-            .map(|name| ToolSpec {
-                name: name.to_owned(),
-                description: String::new(),
-                input_schema: serde_json::json!({ "type": "object" }),
+            .map(|name| {
+                Arc::new(ToolSpec {
+                    name: name.to_owned(),
+                    description: String::new(),
+                    input_schema: serde_json::json!({ "type": "object" }),
+                })
             })
             .into()
     }

@@ -1,6 +1,7 @@
 //! The calls of one model step: judged, run, answered, journalled; each at most once.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use aion_core::command::ToolProposal;
 use aion_core::message::shorten;
@@ -11,7 +12,7 @@ use aion_core::turn::{CallId, ToolCallState};
 use futures::future::{join_all, try_join_all};
 
 use super::turn::{Flow, Halt, Turn};
-use crate::host::{Delta, HostError, Permit, ToolOutput};
+use crate::host::{Delta, HostError, Permit, ToolOutput, ToolSpec};
 use crate::tools::{Prepared, Toolbox, shown_input};
 
 /// What the model is told of a call that was running when the house fell.
@@ -256,7 +257,7 @@ fn got(call: CallId, output: ToolOutput) -> Content {
     Content::Got { call, output: output.text, ok: output.ok }
 }
 
-fn unknown_tool(tool: &str, team_tools: &[crate::host::ToolSpec]) -> String {
+fn unknown_tool(tool: &str, team_tools: &[Arc<ToolSpec>]) -> String {
     let specs = Toolbox::specs();
     let names: Vec<&str> = specs.iter().chain(team_tools).map(|spec| spec.name.as_str()).collect();
     format!("There is no tool {tool:?}. The tools are: {}.", names.join(", "))

@@ -36,6 +36,8 @@ pub(super) struct Tool {
 #[derive(Clone)]
 pub struct TeamTools {
     tools: Arc<[Tool]>,
+    /// Each tool as a model sees it, in the same order: every model call is given them.
+    specs: Arc<[Arc<ToolSpec>]>,
     catalogue: Arc<Catalogue>,
 }
 
@@ -50,19 +52,18 @@ impl TeamTools {
     #[must_use]
     pub fn new(catalogue: Arc<Catalogue>) -> Self {
         let all = [messages::tools(), tasks::tools(), requests::tools(), members::tools()];
-        Self { tools: all.into_iter().flatten().collect(), catalogue }
+        let tools: Arc<[Tool]> = all.into_iter().flatten().collect();
+        let specs = tools.iter().map(|tool| Arc::new(spec(tool))).collect();
+        Self { tools, specs, catalogue }
     }
 
     /// The tools that a role is offered.
-    pub fn specs(&self, role: Role) -> Vec<ToolSpec> {
+    pub fn specs(&self, role: Role) -> Vec<Arc<ToolSpec>> {
         self.tools
             .iter()
-            .filter(|tool| offered(tool, role))
-            .map(|tool| ToolSpec {
-                name: tool.name.to_owned(),
-                description: tool.description.to_owned(),
-                input_schema: tool.schema.clone(),
-            })
+            .zip(&*self.specs)
+            .filter(|(tool, _)| offered(tool, role))
+            .map(|(_, spec)| Arc::clone(spec))
             .collect()
     }
 
@@ -102,6 +103,14 @@ impl TeamTools {
         };
         let names = self.tools.iter().filter(|tool| offered(tool, role)).map(|tool| tool.name);
         format!("there is no tool {name:?}; the team's tools are: {}", join(names))
+    }
+}
+
+fn spec(tool: &Tool) -> ToolSpec {
+    ToolSpec {
+        name: tool.name.to_owned(),
+        description: tool.description.to_owned(),
+        input_schema: tool.schema.clone(),
     }
 }
 

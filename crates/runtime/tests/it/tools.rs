@@ -79,7 +79,7 @@ async fn every_schema_is_strict_and_roles_see_what_is_theirs() {
     let house = TestHouse::new();
     let tools = &house.service.house().tools;
     let names =
-        |role| -> Vec<String> { tools.specs(role).into_iter().map(|spec| spec.name).collect() };
+        |role| -> Vec<String> { tools.specs(role).iter().map(|spec| spec.name.clone()).collect() };
     for spec in tools.specs(Role::Lead) {
         assert_strict(&spec.name, &spec.input_schema);
         assert!(!spec.description.is_empty());
