@@ -6,9 +6,13 @@
 mod error;
 mod event;
 mod mail;
+mod params;
+mod problem;
 mod replay;
 mod request;
+mod response;
 mod run;
+mod socket;
 mod task;
 mod team;
 mod totals;
@@ -16,9 +20,24 @@ mod totals;
 pub use error::{ErrorBody, ErrorDetail, Exit};
 pub use event::{Actor, EventLine};
 pub use mail::MailRow;
+pub use params::{
+    CreateTaskParams, CreateTeamParams, DecisionParams, EditAgentParams, EditTaskParams,
+    EditTeamParams, LeadParams, LoginParams, MessageParams, ModeParams, ModelParams, PageParams,
+    PermissionModeParam, ScopeParam, SpawnAgentParams, StateParams, StopAgentParams,
+    TaskStatusParam, TranscriptParams, UrgencyParam,
+};
+pub use problem::Problem;
 pub use replay::ReplayView;
 pub use request::RequestRow;
+pub use response::{
+    AgentListResponse, AgentResponse, ApprovalListResponse, ApprovalResponse, CatalogueAgentRow,
+    CatalogueResponse, CommandAcceptedResponse, DeliveryState, EventListResponse, HealthResponse,
+    LoginLinkResponse, MessageAcceptedResponse, MessageListResponse, MessageRow, OpenDelivery,
+    SessionResponse, SpawnAgentResponse, StateResponse, TaskListResponse, TaskResponse, TeamEvent,
+    TeamListResponse, TeamResponse, TranscriptResponse, UsageResponse,
+};
 pub use run::{RUN_SCHEMA, RunLine, RunStatus, TaskCounts};
+pub use socket::{ControlFrame, SocketClose, SocketFrame, SocketRequest, StreamFrame, UserFrame};
 pub use task::{TaskRow, TaskState};
 pub use team::{
     AgentRow, AgentStatus, FileChange, FileChangeKind, Role, StatusReason, TeamRow, TeamView,

@@ -1,9 +1,10 @@
 //! One line of a mailbox: mail that is not yet done with.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A message in a mailbox that has not acknowledged it yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MailRow {
     /// Its number in the team.
     pub id: u64,

@@ -1,9 +1,10 @@
 //! One line of the inbox: what waits for a decision.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Something that somebody has to decide.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RequestRow {
     /// Its number in the team.
     pub id: u64,

@@ -1,6 +1,7 @@
 //! What `aion run --json` writes: a beginning, events, and one result as the last line.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::{EventLine, Exit, RequestRow};
 
@@ -81,7 +82,7 @@ impl RunStatus {
 }
 
 /// How many tasks stand where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskCounts {
     /// Done.
     pub completed: u64,

@@ -1,9 +1,10 @@
 //! One line of the task board.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskRow {
     /// Its number in the team.
     pub id: u64,
@@ -25,7 +26,7 @@ pub struct TaskRow {
 }
 
 /// Where a task stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
     /// Nobody has begun.

@@ -1,11 +1,12 @@
 //! A team in a list, a team whole, and its members.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::{RequestRow, TaskCounts, TaskRow, Totals};
 
 /// One line of `aion team ls`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TeamRow {
     /// The team.
     pub id: String,
@@ -67,7 +68,7 @@ pub struct TeamView {
 }
 
 /// One member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentRow {
     /// Its place, which stays when its name changes.
     pub slot_id: u64,
@@ -97,7 +98,7 @@ pub struct AgentRow {
 }
 
 /// What a member is in its team.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Coordinates.
@@ -109,7 +110,7 @@ pub enum Role {
 }
 
 /// Where a member stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
     /// Registered, not yet ready.
@@ -125,7 +126,7 @@ pub enum AgentStatus {
 }
 
 /// Why a member stands where it stands, so that nobody has to guess.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StatusReason {
     /// It works.

@@ -21,6 +21,9 @@ mod timer;
 pub mod tools;
 mod world;
 
+pub use aion_agent::host::Delta;
+pub use aion_backends::Availability;
+pub use aion_store::{StoreError, TeamRow, Totals};
 pub use bus::{DeltaSubscription, LiveDelta, Subscription, SubscriptionEnd};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use failpoints::FAILPOINTS;

@@ -1,1 +1,25 @@
 //! The edge: REST, WebSocket, MCP, auth.
+//!
+//! [`Server`] listens on a loopback address and translates: a call becomes a command, and an event
+//! becomes a word of `aion-api`. Who may do what is decided by the rules; who somebody is, by the
+//! credential alone ([`AccessToken`]).
+
+mod app;
+mod auth;
+mod convert;
+mod editor;
+mod error;
+mod extract;
+mod feed;
+mod gate;
+mod history;
+mod http;
+mod metrics;
+mod openapi;
+mod serve;
+pub mod view;
+mod ws;
+
+pub use auth::{AccessToken, TokenError};
+pub use openapi::document;
+pub use serve::{ServeError, Server, ServerConfig};

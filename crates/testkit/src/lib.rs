@@ -6,3 +6,5 @@ pub mod faults;
 pub mod figures;
 pub mod gate;
 pub mod house;
+
+pub use aion_store::{EventStore, MemoryStore};

@@ -13,6 +13,8 @@ struct Speaker {
 const SQL: &[&str] = &["crates/store/"];
 const HTTP_SERVED: &[&str] = &["crates/server/", "crates/testkit/"];
 const HTTP: &[&str] = &["crates/server/", "crates/agent/", "crates/cli/", "crates/testkit/"];
+/// The words of HTTP describe themselves; they are spoken elsewhere.
+const HTTP_DESCRIBED: &[&str] = &["crates/api/", "crates/server/", "crates/testkit/"];
 const HTTP_CALLED: &[&str] = &["crates/agent/", "crates/cli/", "crates/testkit/"];
 const MCP: &[&str] = &["crates/server/src/mcp", "crates/agent/src/mcp"];
 const ACP: &[&str] = &["crates/backends/src/acp"];
@@ -24,7 +26,7 @@ const SPEAKERS: [Speaker; 15] = [
     Speaker { package: "tokio-postgres", places: SQL, language: "SQL" },
     Speaker { package: "axum", places: HTTP_SERVED, language: "HTTP" },
     Speaker { package: "tower-http", places: HTTP_SERVED, language: "HTTP" },
-    Speaker { package: "utoipa", places: HTTP_SERVED, language: "HTTP" },
+    Speaker { package: "utoipa", places: HTTP_DESCRIBED, language: "HTTP" },
     Speaker { package: "hyper", places: HTTP, language: "HTTP" },
     Speaker { package: "hyper-util", places: HTTP, language: "HTTP" },
     Speaker { package: "tokio-tungstenite", places: HTTP, language: "HTTP" },

@@ -33,7 +33,7 @@ pub struct CatalogueModel {
 
 impl Catalogue {
     /// Checks an agent and a model that were asked for. An empty catalogue knows no better.
-    pub(crate) fn check(&self, agent_type: &str, model: Option<&str>) -> Result<(), String> {
+    pub fn check(&self, agent_type: &str, model: Option<&str>) -> Result<(), String> {
         if self.agents.is_empty() {
             return Ok(());
         }
@@ -64,7 +64,8 @@ impl Catalogue {
         }
     }
 
-    fn usable(&self) -> impl Iterator<Item = &CatalogueAgent> {
+    /// The agents that can be used here, the best first.
+    pub fn usable(&self) -> impl Iterator<Item = &CatalogueAgent> {
         self.agents.iter().filter(|agent| agent.availability == Availability::Available)
     }
 }

@@ -1,0 +1,319 @@
+//! What the daemon answers over HTTP; never how it came about.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::{Actor, AgentRow, MailRow, RequestRow, TaskCounts, TaskRow};
+
+/// A team.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TeamResponse {
+    /// The team.
+    pub id: String,
+    /// The user who owns it.
+    pub user_id: String,
+    /// Its name.
+    pub name: String,
+    /// The directory it works in.
+    pub workspace: String,
+    /// Always `shared`: all members work in the same directory.
+    pub workspace_mode: String,
+    /// The lead's slot.
+    pub lead_slot_id: u64,
+    /// Its members.
+    pub agents: Vec<AgentResponse>,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// Why no member starts a turn, if that is so: `user`, `lead_down`, `downtime`, `stopping`.
+    pub holds: Vec<String>,
+    /// How many tasks stand where.
+    pub task_counts: TaskCounts,
+    /// Requests that wait for a decision.
+    pub requests_open: u64,
+    /// Its settings.
+    #[schema(value_type = Object)]
+    pub settings: Value,
+}
+
+/// One member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AgentResponse {
+    /// Its name in the world: `name@team`.
+    pub agent_id: String,
+    /// The member.
+    #[serde(flatten)]
+    pub row: AgentRow,
+}
+
+/// The teams of a user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TeamListResponse {
+    /// The teams, by name.
+    pub teams: Vec<crate::TeamRow>,
+}
+
+/// The members of a team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AgentListResponse {
+    /// The members, by slot.
+    pub agents: Vec<AgentResponse>,
+}
+
+/// A member that is registered; its process starts meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SpawnAgentResponse {
+    /// Its name in the world: `name@team`.
+    pub agent_id: String,
+    /// Its place.
+    pub slot_id: u64,
+    /// Names this registration: events of the slot after the one that the ticket ends in tell how
+    /// the start went.
+    pub ticket: String,
+}
+
+/// A message that is durably accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MessageAcceptedResponse {
+    /// The message.
+    pub message_id: String,
+    /// The event that accepted it, or, for a repeated idempotency key, the end of the log.
+    pub seq: u64,
+}
+
+/// A command that is durably accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CommandAcceptedResponse {
+    /// The last event of it, or the end of the log where it changed nothing.
+    pub seq: u64,
+    /// The request that it opened, for `POST /api/approvals/{request_id}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MessageRow {
+    /// The message.
+    pub message_id: String,
+    /// The event that accepted it.
+    pub seq: u64,
+    /// When, in milliseconds on the team's running clock.
+    pub at: u64,
+    /// Who wrote it: a member's slot like `s2`, `user` or `system`.
+    pub from: String,
+    /// The slots whose mailbox it was put into.
+    pub to: Vec<u64>,
+    /// `text`, or the name of a protocol message.
+    pub kind: String,
+    /// What it says; a protocol message as JSON.
+    pub text: String,
+    /// Where it still is; empty once every mailbox is done with it.
+    pub open: Vec<OpenDelivery>,
+}
+
+/// A mailbox that is not done with a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OpenDelivery {
+    /// Whose.
+    pub slot_id: u64,
+    /// Whether it waits or is in a running turn.
+    pub state: DeliveryState,
+}
+
+/// How far a message is in one mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryState {
+    /// It waits.
+    Queued,
+    /// It is in the input of a running turn.
+    Delivered,
+}
+
+/// A page of messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MessageListResponse {
+    /// The messages, in the order of acceptance.
+    pub messages: Vec<MessageRow>,
+    /// The `after` of the next page; absent at the end of the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+}
+
+/// One event, over REST and WebSocket alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TeamEvent {
+    /// What it is about: `team.message`, `team.agent.status` and so on.
+    #[serde(rename = "type")]
+    pub name: String,
+    /// The team.
+    pub team_id: String,
+    /// Its place in the team's log: without gaps, each once.
+    pub seq: u64,
+    /// When, in milliseconds on the team's running clock.
+    pub at: u64,
+    /// Who caused it.
+    pub actor: Actor,
+    /// The event as it is stored: an object whose `type` says what exactly happened.
+    #[schema(value_type = Object)]
+    pub data: Value,
+}
+
+/// A page of events.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EventListResponse {
+    /// The events, in order.
+    pub events: Vec<TeamEvent>,
+    /// The `after` of the next page; absent at the end of the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+}
+
+/// A page of a transcript.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TranscriptResponse {
+    /// The items, as they are stored: what the agent was given, said, thought, called and got.
+    #[schema(value_type = Vec<Object>)]
+    pub items: Vec<Value>,
+    /// The `after` of the next page; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+}
+
+/// The board.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TaskListResponse {
+    /// The tasks, by number.
+    pub tasks: Vec<TaskResponse>,
+}
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TaskResponse {
+    /// The task.
+    #[serde(flatten)]
+    pub row: TaskRow,
+    /// What is to be done; absent once it is completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The title while it is being done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_form: Option<String>,
+    /// The owner's slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner_slot_id: Option<u64>,
+}
+
+/// One request that waits for a decision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ApprovalResponse {
+    /// What `POST /api/approvals/{request_id}` decides.
+    pub request_id: String,
+    /// The request.
+    #[serde(flatten)]
+    pub row: RequestRow,
+    /// All of what is asked, as it is stored.
+    #[schema(value_type = Object)]
+    pub detail: Value,
+}
+
+/// What waits for decisions, in all teams of a user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ApprovalListResponse {
+    /// The requests, by team, the oldest first.
+    pub approvals: Vec<ApprovalResponse>,
+}
+
+/// The agents that are known here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CatalogueResponse {
+    /// The agents, the best first.
+    pub agents: Vec<CatalogueAgentRow>,
+}
+
+/// One agent that a member can be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CatalogueAgentRow {
+    /// Its key.
+    pub agent_type: String,
+    /// What it is, in a few words.
+    pub description: String,
+    /// Whether it can be used here.
+    pub available: bool,
+    /// Why not, where it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The models it can run, its own choice first.
+    pub models: Vec<String>,
+}
+
+/// What a team has used, and may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UsageResponse {
+    /// Input tokens.
+    pub input_tokens: u64,
+    /// Output tokens.
+    pub output_tokens: u64,
+    /// Tokens read from the provider's cache.
+    pub cache_read_tokens: u64,
+    /// Tokens written to it.
+    pub cache_write_tokens: u64,
+    /// What it cost, in millionths of a US dollar.
+    pub micro_usd: u64,
+    /// Tokens that running calls may still use.
+    pub reserved_tokens: u64,
+    /// The most tokens that it may use; absent without a cap, 0 where only money is capped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap_tokens: Option<u64>,
+    /// The most that it may cost, in millionths of a US dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap_micro_usd: Option<u64>,
+}
+
+/// A team as it was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StateResponse {
+    /// The event after which this is so.
+    pub seq: u64,
+    /// When, in milliseconds on the team's running clock.
+    pub at: u64,
+    /// The team.
+    pub team: TeamResponse,
+    /// Its tasks.
+    pub tasks: Vec<TaskRow>,
+    /// What waited for a decision.
+    pub requests: Vec<RequestRow>,
+    /// Mail that was not acknowledged.
+    pub mail: Vec<MailRow>,
+}
+
+/// Whether the daemon is well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HealthResponse {
+    /// Always `ok`; a daemon that is not does not answer, or answers 503.
+    pub status: String,
+    /// The daemon's version.
+    pub version: String,
+    /// Teams that it remembers.
+    pub teams: u64,
+}
+
+/// A session of a browser.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionResponse {
+    /// Who is signed in.
+    pub user_id: String,
+    /// What the header `X-CSRF-Token` has to carry with every change; absent for a bearer token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub csrf_token: Option<String>,
+}
+
+/// A link that signs a browser in, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LoginLinkResponse {
+    /// The link.
+    pub url: String,
+    /// How long it can be used, in seconds.
+    pub expires_in_s: u64,
+}

@@ -1,0 +1,102 @@
+//! What all handlers share: the service, the credentials, the ways to a team; no state of a team.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use aion_core::command::{Caller, Command};
+use aion_core::id::TeamId;
+use aion_core::team::Team;
+use aion_runtime::{Committed, TeamHandle, TeamRow, TeamService};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::{Access, Principal};
+use crate::editor::Editor;
+use crate::error::{Answer, Failure};
+use crate::feed::Feed;
+use crate::metrics::Counts;
+
+/// Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) service: TeamService,
+    pub(crate) access: Access,
+    pub(crate) editor: Editor,
+    pub(crate) feed: Feed,
+    pub(crate) counts: Counts,
+    /// Where fresh workspaces are made.
+    pub(crate) workspaces: PathBuf,
+    /// The port that everybody calls.
+    pub(crate) port: u16,
+    /// Ends every WebSocket.
+    pub(crate) stop: CancellationToken,
+    /// The sockets.
+    pub(crate) sockets: TaskTracker,
+}
+
+impl std::ops::Deref for App {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl App {
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// A team of the caller's. Another user's team is no team.
+    pub(crate) async fn team(&self, principal: &Principal, id: &str) -> Answer<TeamHandle> {
+        let id = TeamId::new(id).map_err(|_| Failure::no_team())?;
+        let handle = if let Some(handle) = self.service.opened(&id) {
+            handle
+        } else {
+            // Asked of the read models first: opening a team lets its members start.
+            let rows = self.teams(principal).await?;
+            if rows.iter().all(|row| row.team != id) {
+                return Err(Failure::no_team());
+            }
+            self.service.open(&id).await?
+        };
+        let user = principal.user.clone();
+        let owned = handle.query(move |team| team.id().is_some() && team.owner() == user).await?;
+        if owned { Ok(handle) } else { Err(Failure::no_team()) }
+    }
+
+    /// The teams of the caller, from the read models.
+    pub(crate) async fn teams(&self, principal: &Principal) -> Answer<Vec<TeamRow>> {
+        let mut rows = self.service.list().await?;
+        rows.retain(|row| row.owner == principal.user);
+        Ok(rows)
+    }
+
+    /// Asks something of a team in the caller's name.
+    pub(crate) async fn submit(
+        &self,
+        team: &TeamHandle,
+        principal: &Principal,
+        key: Option<String>,
+        command: Command,
+    ) -> Answer<Committed> {
+        let command = match key {
+            Some(key) => Command::Keyed { key, command: Box::new(command) },
+            None => command,
+        };
+        Ok(team.submit(Caller::User, Some(principal.credential.clone()), command).await?)
+    }
+
+    /// Reads a team's committed state.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        team: &TeamHandle,
+        read: impl FnOnce(&Team) -> T + Send + 'static,
+    ) -> Answer<T> {
+        Ok(team.query(read).await?)
+    }
+}

@@ -1,0 +1,170 @@
+//! What every request passes before any handler: Host, Origin, credential, CSRF; it lets nobody in
+//! for coming from this machine.
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::auth::{Access, Principal, Via, hex};
+use crate::error::Failure;
+use crate::extract::no_credential;
+
+/// The session's cookie.
+pub(crate) const COOKIE_NAME: &str = "aion_session";
+const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What all answers carry: nothing of ours is framed, sniffed, cached, or read by other origins.
+const ALWAYS: [(&str, &str); 6] = [
+    ("x-content-type-options", "nosniff"),
+    ("cache-control", "no-store"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+    ("referrer-policy", "no-referrer"),
+    ("x-frame-options", "DENY"),
+];
+
+/// The gate, around all routes and the answer for routes that do not exist.
+pub(crate) async fn gate(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let id = request_id();
+    let mut response = match check(&app, &request) {
+        Ok(principal) => {
+            if let Some(principal) = principal {
+                request.extensions_mut().insert(principal);
+            }
+            next.run(request).await
+        }
+        Err(failure) => failure.into_response(),
+    };
+    app.counts.answered(response.status().as_u16());
+    let headers = response.headers_mut();
+    for (name, value) in ALWAYS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// Who is calling; nobody where the request asks for a session.
+fn check(app: &App, request: &Request) -> Result<Option<Principal>, Failure> {
+    let headers = request.headers();
+    check_host(app.port, request.uri(), headers)?;
+    let origin = check_origin(app.port, headers)?;
+    let (method, path) = (request.method(), request.uri().path());
+    let login = (method == Method::GET && path == "/login")
+        || (method == Method::POST && path == "/api/session");
+    if login {
+        return Ok(None);
+    }
+    check_site(headers)?;
+    let principal = authenticate(&app.access, headers)?;
+    if let Via::Session { id } = &principal.via {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        if reads && is_upgrade(headers) && !origin {
+            return Err(forbidden("auth.origin", "a WebSocket by a cookie says its Origin"));
+        }
+        let given = one(headers, &CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !reads && !app.access.is_csrf(id, given) {
+            return Err(forbidden(
+                "auth.csrf",
+                "a change by a session carries its X-CSRF-Token; GET /api/session says it",
+            ));
+        }
+    }
+    Ok(Some(principal))
+}
+
+/// The daemon answers to its own names alone, so that no other name can be pointed at it.
+fn check_host(port: u16, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
+    let named = |text: &str| names(port).any(|name| name.eq_ignore_ascii_case(text));
+    let host = one(headers, &HOST).and_then(|host| host.to_str().ok());
+    let authority = uri.authority().is_none_or(|authority| named(authority.as_str()));
+    match host {
+        Some(host) if named(host) && authority => Ok(()),
+        Some(_) | None => Err(forbidden("auth.host", "the Host header names another place")),
+    }
+}
+
+/// Pages of other origins get nothing. Says whether there is an origin at all.
+fn check_origin(port: u16, headers: &HeaderMap) -> Result<bool, Failure> {
+    if !headers.contains_key(ORIGIN) {
+        return Ok(false);
+    }
+    let own = |origin: &str| {
+        names(port).any(|name| origin.strip_prefix("http://").is_some_and(|rest| rest == name))
+    };
+    match one(headers, &ORIGIN).and_then(|origin| origin.to_str().ok()) {
+        Some(origin) if own(origin) => Ok(true),
+        Some(_) | None => Err(forbidden("auth.origin", "the Origin is another place")),
+    }
+}
+
+/// A browser says where a request began: pages of other sites, and of other ports here, get nothing.
+fn check_site(headers: &HeaderMap) -> Result<(), Failure> {
+    if !headers.contains_key(&FETCH_SITE) {
+        return Ok(());
+    }
+    match one(headers, &FETCH_SITE).map(HeaderValue::as_bytes) {
+        Some(b"same-origin" | b"none") => Ok(()),
+        Some(_) | None => Err(forbidden("auth.origin", "the request began at another place")),
+    }
+}
+
+fn authenticate(access: &Access, headers: &HeaderMap) -> Result<Principal, Failure> {
+    if headers.contains_key(AUTHORIZATION) {
+        // A header that is wrong is wrong, whatever cookies come with it.
+        return one(headers, &AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .and_then(|(_, token)| access.bearer(token.trim()))
+            .ok_or_else(no_credential);
+    }
+    cookies(headers).find_map(|cookie| access.session(cookie)).ok_or_else(no_credential)
+}
+
+/// The values of our cookie.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers
+        .get_all(COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .filter(|(name, _)| *name == COOKIE_NAME)
+        .map(|(_, value)| value)
+}
+
+/// The names under which the daemon is called.
+fn names(port: u16) -> impl Iterator<Item = String> {
+    ["127.0.0.1", "localhost", "[::1]"].into_iter().map(move |name| format!("{name}:{port}"))
+}
+
+/// A header that stands exactly once.
+fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    values.next().is_none().then_some(first)
+}
+
+fn is_upgrade(headers: &HeaderMap) -> bool {
+    headers.contains_key(axum::http::header::UPGRADE)
+}
+
+fn forbidden(code: &str, detail: &str) -> Failure {
+    Failure::new(StatusCode::FORBIDDEN, code, detail)
+}
+
+/// A name for a request, for the log and the client to speak of it.
+fn request_id() -> String {
+    let mut bytes = [0_u8; 8];
+    // It need not be secret: without randomness all requests have the same name.
+    let _ = getrandom::fill(&mut bytes);
+    hex(&bytes)
+}

@@ -1,0 +1,76 @@
+//! How the daemon is: health, numbers, and what agents it knows.
+
+use aion_api::{CatalogueAgentRow, CatalogueResponse, HealthResponse};
+use aion_runtime::Availability;
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+
+use super::Problems;
+use crate::app::App;
+use crate::auth::Principal;
+use crate::error::Answer;
+
+/// Say whether the daemon is well.
+#[utoipa::path(
+    get,
+    path = "/api/health",
+    tag = "daemon",
+    responses((status = 200, description = "It is", body = HealthResponse), Problems)
+)]
+pub(crate) async fn health(
+    State(app): State<App>,
+    principal: Principal,
+) -> Answer<Json<HealthResponse>> {
+    let teams = app.teams(&principal).await?;
+    Ok(Json(HealthResponse {
+        status: "ok".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        teams: teams.len() as u64,
+    }))
+}
+
+/// Give the daemon's numbers, as Prometheus reads them.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "daemon",
+    responses(
+        (status = 200, description = "The numbers", body = String, content_type = "text/plain"),
+        Problems,
+    )
+)]
+pub(crate) async fn metrics(State(app): State<App>, principal: Principal) -> Answer<Response> {
+    let teams = app.teams(&principal).await?;
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    Ok((kind, app.counts.text(&teams)).into_response())
+}
+
+/// List the agents that members can be, with why some cannot be used.
+#[utoipa::path(
+    get,
+    path = "/api/agents",
+    tag = "daemon",
+    responses((status = 200, description = "The agents", body = CatalogueResponse), Problems)
+)]
+pub(crate) async fn catalogue(State(app): State<App>) -> Json<CatalogueResponse> {
+    let agents = &app.service.house().catalogue.agents;
+    let agents = agents
+        .iter()
+        .map(|agent| {
+            let reason = match &agent.availability {
+                Availability::Available => None,
+                Availability::Unavailable { reason } => Some(reason.clone()),
+            };
+            CatalogueAgentRow {
+                agent_type: agent.agent_type.clone(),
+                description: agent.description.clone(),
+                available: reason.is_none(),
+                reason,
+                models: agent.models.iter().map(|model| model.id.clone()).collect(),
+            }
+        })
+        .collect();
+    Json(CatalogueResponse { agents })
+}

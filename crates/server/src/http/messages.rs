@@ -1,0 +1,138 @@
+//! Messages: sent to the lead or a member, and read back.
+
+use aion_api::{MessageAcceptedResponse, MessageListResponse, MessageParams, PageParams};
+use aion_core::command::{Caller, Command, SendMessage};
+use aion_core::event::Event;
+use aion_core::id::{Seq, SlotId};
+use aion_core::message::Recipient;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::Problems;
+use crate::app::App;
+use crate::auth::Principal;
+use crate::convert::{message_row, urgency};
+use crate::error::{Answer, Failure};
+use crate::extract::{Asked, At, Body, Key, page_limit};
+use crate::history;
+
+/// Write to the lead. The answer comes when the message is durable.
+#[utoipa::path(
+    post,
+    path = "/api/teams/{team_id}/messages",
+    tag = "messages",
+    params(
+        ("team_id" = String, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "Send it once per key"),
+    ),
+    request_body = MessageParams,
+    responses(
+        (status = 202, description = "Accepted, durably", body = MessageAcceptedResponse),
+        Problems,
+    )
+)]
+pub(crate) async fn send(
+    State(app): State<App>,
+    principal: Principal,
+    At(team): At<String>,
+    Key(key): Key,
+    Body(params): Body<MessageParams>,
+) -> Answer<Response> {
+    send_to(&app, &principal, &team, Recipient::Lead, key, params).await
+}
+
+/// Write to a member.
+#[utoipa::path(
+    post,
+    path = "/api/teams/{team_id}/agents/{slot_id}/messages",
+    tag = "messages",
+    params(
+        ("team_id" = String, Path),
+        ("slot_id" = u32, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "Send it once per key"),
+    ),
+    request_body = MessageParams,
+    responses(
+        (status = 202, description = "Accepted, durably", body = MessageAcceptedResponse),
+        Problems,
+    )
+)]
+pub(crate) async fn send_to_agent(
+    State(app): State<App>,
+    principal: Principal,
+    At((team, slot)): At<(String, u32)>,
+    Key(key): Key,
+    Body(params): Body<MessageParams>,
+) -> Answer<Response> {
+    send_to(&app, &principal, &team, Recipient::Agent(SlotId(slot)), key, params).await
+}
+
+/// List the messages of a team, also those that are done with.
+#[utoipa::path(
+    get,
+    path = "/api/teams/{team_id}/messages",
+    tag = "messages",
+    params(("team_id" = String, Path), PageParams),
+    responses((status = 200, description = "A page", body = MessageListResponse), Problems)
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    principal: Principal,
+    At(team): At<String>,
+    Asked(page): Asked<PageParams>,
+) -> Answer<Json<MessageListResponse>> {
+    let team = app.team(&principal, &team).await?;
+    let house = app.service.house();
+    let limit = page_limit(page.limit)?;
+    let page = history::messages(house, team.team(), Seq(page.after), limit).await?;
+    let next = page.next;
+    let messages = app
+        .read(&team, move |team| {
+            let rows = page.items.iter().filter_map(|recorded| match &recorded.event {
+                Event::MessageSent { message, recipients, .. } => {
+                    Some(message_row(team, recorded, message, recipients))
+                }
+                _ => None,
+            });
+            rows.collect()
+        })
+        .await?;
+    Ok(Json(MessageListResponse { messages, next }))
+}
+
+async fn send_to(
+    app: &App,
+    principal: &Principal,
+    team: &str,
+    to: Recipient,
+    key: Option<String>,
+    params: MessageParams,
+) -> Answer<Response> {
+    let team = app.team(principal, team).await?;
+    let message = SendMessage {
+        to,
+        text: params.text,
+        summary: None,
+        urgency: urgency(params.urgency),
+        files: Vec::new(),
+        key,
+    };
+    let command = Command::SendMessage(Box::new(message));
+    let credential = Some(principal.credential.clone());
+    let committed = team.submit(Caller::User, credential, command).await?;
+    let sent = committed.events.iter().find_map(|recorded| match &recorded.event {
+        Event::MessageSent { message, .. } => Some((message.id, recorded.seq)),
+        _ => None,
+    });
+    let repeated = || {
+        let message = committed.receipt.as_ref().and_then(|receipt| receipt.message)?;
+        Some((message, committed.seq))
+    };
+    let (message, seq) = sent.or_else(repeated).ok_or_else(|| {
+        Failure::new(StatusCode::CONFLICT, "team.not_sent", "no message was accepted")
+    })?;
+    let body = MessageAcceptedResponse { message_id: message.to_string(), seq: seq.0 };
+    Ok((StatusCode::ACCEPTED, Json(body)).into_response())
+}

@@ -1,0 +1,79 @@
+//! A team as it was, and what it used.
+
+use aion_api::{StateParams, StateResponse, UsageResponse};
+use aion_core::id::Seq;
+use axum::Json;
+use axum::extract::State;
+
+use super::Problems;
+use crate::app::App;
+use crate::auth::Principal;
+use crate::convert::team_response;
+use crate::error::{Answer, Failure};
+use crate::extract::{Asked, At};
+use crate::history;
+use crate::view;
+
+/// Show a team as it was after an event.
+#[utoipa::path(
+    get,
+    path = "/api/teams/{team_id}/state",
+    tag = "events",
+    params(("team_id" = String, Path), StateParams),
+    responses((status = 200, description = "The state", body = StateResponse), Problems)
+)]
+pub(crate) async fn at(
+    State(app): State<App>,
+    principal: Principal,
+    At(team): At<String>,
+    Asked(params): Asked<StateParams>,
+) -> Answer<Json<StateResponse>> {
+    let team = app.team(&principal, &team).await?;
+    let at = params.at.map(Seq);
+    let (state, seq) = history::fold(app.service.house(), team.team(), at).await?;
+    if state.id().is_none() || at.is_some_and(|at| at != seq) {
+        return Err(Failure::not_found("team.no_such_event", "the team's log has no such event"));
+    }
+    let now = state.now_floor();
+    Ok(Json(StateResponse {
+        seq: seq.0,
+        at: now.0,
+        tasks: view::tasks(&state),
+        requests: view::requests(&state, now),
+        mail: view::mail(&state),
+        team: team_response(&state),
+    }))
+}
+
+/// Show what a team has used, and may use.
+#[utoipa::path(
+    get,
+    path = "/api/teams/{team_id}/usage",
+    tag = "teams",
+    params(("team_id" = String, Path)),
+    responses((status = 200, description = "The usage", body = UsageResponse), Problems)
+)]
+pub(crate) async fn usage(
+    State(app): State<App>,
+    principal: Principal,
+    At(team): At<String>,
+) -> Answer<Json<UsageResponse>> {
+    let team = app.team(&principal, &team).await?;
+    let usage = app
+        .read(&team, |team| {
+            let budget = team.budget();
+            let (used, cap) = (budget.usage(), budget.cap());
+            UsageResponse {
+                input_tokens: used.input,
+                output_tokens: used.output,
+                cache_read_tokens: used.cache_read,
+                cache_write_tokens: used.cache_write,
+                micro_usd: used.micro_usd,
+                reserved_tokens: budget.reserved().tokens,
+                cap_tokens: cap.map(|cap| cap.most.tokens),
+                cap_micro_usd: cap.map(|cap| cap.most.micro_usd),
+            }
+        })
+        .await?;
+    Ok(Json(usage))
+}

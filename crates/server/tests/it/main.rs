@@ -1,0 +1,7 @@
+//! The edge over real HTTP on a loopback address, with a store in memory and stand-in agents.
+
+mod access;
+mod contract;
+mod rest;
+mod sockets;
+mod world;
