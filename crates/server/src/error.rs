@@ -143,6 +143,8 @@ fn status(rejection: &Rejection) -> StatusCode {
         | Rejection::Empty { .. }
         | Rejection::Limit { .. }
         | Rejection::KeyReused
+        | Rejection::ZeroLimit { .. }
+        | Rejection::NoRaise
         | Rejection::WrongDecision { .. }
         | Rejection::Task(TaskRefusal::Cycle { .. } | TaskRefusal::NoOwner(_)) => {
             StatusCode::UNPROCESSABLE_ENTITY

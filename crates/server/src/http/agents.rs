@@ -14,8 +14,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
+use super::Problems;
+use super::answer::{accepted, tagged};
 use super::teams::check_agent;
-use super::{Problems, accepted, tagged};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::convert::{agent, agent_tag, agents, mode};

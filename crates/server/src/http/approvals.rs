@@ -6,7 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 
-use super::{Problems, accepted};
+use super::Problems;
+use super::answer::accepted;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::convert::{approvals, decision, parse_request_handle};

@@ -13,7 +13,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::{Problems, tagged};
+use super::Problems;
+use super::answer::tagged;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::convert::{self, task_status, tasks};

@@ -18,7 +18,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Problems, accepted, tagged};
+use super::Problems;
+use super::answer::{accepted, tagged};
 use crate::app::App;
 use crate::auth::{Principal, hex};
 use crate::convert::{mode, team_response, team_tag};

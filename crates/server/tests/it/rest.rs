@@ -198,7 +198,8 @@ async fn members_are_brought_in_steered_and_sent_away() {
     }
     world.call("POST", &format!("{one}/restart"), None).await.is(409, "team.wrong_state");
     let asked = world.call("POST", &format!("{one}/stop"), Some(json!({ "reason": "done" }))).await;
-    assert!(asked.is(202, "").body["request_id"].as_str().unwrap().ends_with(".r1"));
+    let team = path.rsplit('/').next().unwrap();
+    assert_eq!(asked.is(202, "").body["request_id"], format!("{team}.r1"));
     world.call("POST", &format!("{one}/stop"), None).await.is(409, "team.already_asked");
     world.call("POST", &format!("{one}/kill"), None).await.is(202, "");
     world.call("DELETE", &format!("{agents}/1"), None).await.is(409, "team.lead_stays");
@@ -281,7 +282,7 @@ async fn of_two_deciders_one_counts() {
         .await
         .is(409, "team.already_decided");
     assert_eq!(world.get("/api/approvals").await, json!({ "approvals": [] }));
-    let absent = format!("{}9", decide);
+    let absent = format!("{decide}9");
     world
         .call("POST", &absent, Some(json!({ "decision": "allow" })))
         .await
