@@ -1,6 +1,7 @@
 //! The command line: words, options and their help; it carries nothing out.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Let a team do a task
     Run(Run),
+    /// Serve teams over HTTP and WebSocket, until a signal stops it
+    Serve(Serve),
     /// List, show or undo teams
     #[command(subcommand)]
     Team(Team),
@@ -111,6 +114,22 @@ pub(crate) struct Run {
     /// How to show what happens
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub(crate) progress: Progress,
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
+/// `aion serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Play a scenario file instead of asking a model, in every team of the data directory
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+    /// The address to listen on. Only this machine is served: 127.0.0.1 or ::1
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: IpAddr,
+    /// The port to listen on; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 7717)]
+    pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) data: DataDir,
 }

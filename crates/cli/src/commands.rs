@@ -6,6 +6,7 @@ mod help;
 mod log;
 mod replay;
 mod run;
+mod serve;
 mod task;
 mod team;
 
@@ -27,6 +28,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
     match cli.command {
         Command::Demo(demo) => hosting(demo::run(demo, json)),
         Command::Run(run) => hosting(run::run(run, json)),
+        Command::Serve(serve) => hosting(serve::run(serve, json)),
         Command::Team(team) => asynchronous(team::run(team, json)),
         Command::Task(task) => asynchronous(task::run(task, json)),
         Command::Log(log) => asynchronous(log::run(log, json)),

@@ -101,6 +101,16 @@ fn keep_agents_panics_quiet() {
     }));
 }
 
+/// There is nobody to play the agents.
+pub(crate) fn no_provider() -> Failure {
+    Failure::new(
+        Exit::Authentication,
+        "provider.missing",
+        "no model provider is configured in this version of aion",
+    )
+    .with_hint("play a scenario with --script FILE, or watch `aion demo`")
+}
+
 /// Reads a scenario.
 pub(crate) fn scenario(path: &Path) -> Result<(Scenario, String), Failure> {
     let text = fs::read_to_string(path).map_err(|error| {

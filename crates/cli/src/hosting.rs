@@ -15,7 +15,7 @@ use crate::history::{Folded, fold};
 use crate::progress::Beginning;
 
 /// The user who owns what is made on this machine.
-const OWNER: &str = "local";
+pub(crate) const OWNER: &str = "local";
 
 /// A team that is open in this process.
 pub(crate) struct Opened {

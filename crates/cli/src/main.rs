@@ -18,10 +18,10 @@ mod output;
 mod paths;
 mod progress;
 mod terminal;
-mod view;
 
 use std::process::ExitCode;
 
+use aion_server::view;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 

@@ -210,12 +210,17 @@ pub(crate) fn agent(team: &Team, slot: SlotId) -> Option<AgentResponse> {
 
 /// The board.
 pub(crate) fn tasks(team: &Team) -> Vec<TaskResponse> {
-    view::tasks(team).into_iter().map(|row| task_response(team, row)).collect()
+    view::tasks(team, |slot| view::name_of(team, slot))
+        .into_iter()
+        .map(|row| task_response(team, row))
+        .collect()
 }
 
 /// One task.
 pub(crate) fn task(team: &Team, id: TaskId) -> Option<TaskResponse> {
-    let row = view::tasks(team).into_iter().find(|row| row.id == u64::from(id.0))?;
+    let row = view::tasks(team, |slot| view::name_of(team, slot))
+        .into_iter()
+        .find(|row| row.id == u64::from(id.0))?;
     Some(task_response(team, row))
 }
 

@@ -101,8 +101,8 @@ pub fn status(team: &Team, slot: SlotId) -> (AgentStatus, StatusReason) {
     (status, reason)
 }
 
-/// The board, by number.
-pub fn tasks(team: &Team) -> Vec<TaskRow> {
+/// The board, by number. `name` knows how to call an owner, also one that has left.
+pub fn tasks(team: &Team, name: impl Fn(SlotId) -> String) -> Vec<TaskRow> {
     let board = team.board();
     let open = board.open().values().map(|task| TaskRow {
         id: task.id().0.into(),
@@ -112,7 +112,7 @@ pub fn tasks(team: &Team) -> Vec<TaskRow> {
             TaskStatus::Pending | TaskStatus::Completed | TaskStatus::Deleted => TaskState::Pending,
         },
         ready: board.is_ready(task),
-        owner: task.owner().map(|slot| name_of(team, slot)),
+        owner: task.owner().map(&name),
         blocked_by: board.waits_for(task).into_iter().map(|id| id.0.into()).collect(),
         version: Some(task.version()),
     });
@@ -121,7 +121,7 @@ pub fn tasks(team: &Team) -> Vec<TaskRow> {
         subject: task.subject.clone(),
         status: TaskState::Completed,
         ready: false,
-        owner: task.owner.map(|slot| name_of(team, slot)),
+        owner: task.owner.map(&name),
         blocked_by: Vec::new(),
         version: None,
     });

@@ -121,7 +121,8 @@ fn markdown(events: &[Recorded]) -> String {
         let _ = writeln!(text, "- {}{here}", escape(member));
     }
     let _ = writeln!(text, "\n## Tasks\n");
-    for task in view::tasks(team, &Names::of(events)) {
+    let names = Names::of(events);
+    for task in view::tasks(team, |slot| names.get(team, slot)) {
         let owner = task.owner.map_or(String::new(), |owner| format!(" ({owner})"));
         let done = if task.status == TaskState::Completed { "x" } else { " " };
         let subject = escape(&clean_line(&task.subject, 200));

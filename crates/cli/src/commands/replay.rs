@@ -86,6 +86,7 @@ fn replay(events: &[Recorded], at: Option<Seq>) -> Result<ReplayView, Failure> {
         counts::add(&mut totals, &recorded.event);
     }
     let team = &folded.team;
+    let names = Names::of(events);
     Ok(ReplayView {
         id: team.id().map_or_else(String::new, ToString::to_string),
         name: team.name().to_owned(),
@@ -96,7 +97,7 @@ fn replay(events: &[Recorded], at: Option<Seq>) -> Result<ReplayView, Failure> {
         ended: team.is_ended(),
         agents: view::agents(team),
         task_counts: view::task_counts(team),
-        tasks: view::tasks(team, &Names::of(events)),
+        tasks: view::tasks(team, |slot| names.get(team, slot)),
         requests: view::requests(team, team.now_floor()),
         mail: view::mail(team),
         totals: counts::wire(totals, totals.messages_dead == 0, 0),

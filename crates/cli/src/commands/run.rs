@@ -136,12 +136,7 @@ fn scenario(
     let kept = resumed.map(|team| daemon::kept_scenario(dir, team)).filter(|path| path.exists());
     match kept {
         Some(path) => Ok((daemon::scenario(&path)?.0, None)),
-        None => Err(Failure::new(
-            Exit::Authentication,
-            "provider.missing",
-            "no model provider is configured in this version of aion",
-        )
-        .with_hint("play a scenario with --script FILE, or watch `aion demo`")),
+        None => Err(daemon::no_provider()),
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) async fn run(command: args::Task, json: bool) -> Outcome {
     let (store, row) = reading.team(one.team.as_deref())?;
     let folded = fold(store, &row.team, None).await?;
     let names = names(store, &row.team, &folded.team).await?;
-    let tasks = view::tasks(&folded.team, &names);
+    let tasks = view::tasks(&folded.team, |slot| names.get(&folded.team, slot));
     if json {
         output::json(&tasks)?;
     } else {

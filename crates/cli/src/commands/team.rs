@@ -98,6 +98,7 @@ async fn show(args: &OneTeam, json: bool) -> Outcome {
         None => None,
     };
     let files = changes.as_ref().map_or(0, Vec::len) as u64;
+    let names = names(store, &row.team, team).await?;
     let view = TeamView {
         id: row.team.to_string(),
         name: team.name().to_owned(),
@@ -108,7 +109,7 @@ async fn show(args: &OneTeam, json: bool) -> Outcome {
         lead_slot_id: SlotId::LEAD.0.into(),
         agents: view::agents(team),
         task_counts: view::task_counts(team),
-        tasks: view::tasks(team, &names(store, &row.team, team).await?),
+        tasks: view::tasks(team, |slot| names.get(team, slot)),
         requests: view::requests(team, team.now_floor()),
         totals: counts::wire(totals, totals.messages_dead == 0, files),
         seq: folded.seq.0,

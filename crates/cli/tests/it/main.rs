@@ -7,5 +7,6 @@ mod errors;
 mod reading;
 mod run;
 mod screen;
+mod serve;
 mod signals;
 mod undo;

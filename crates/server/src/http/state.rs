@@ -38,7 +38,7 @@ pub(crate) async fn at(
     Ok(Json(StateResponse {
         seq: seq.0,
         at: now.0,
-        tasks: view::tasks(&state),
+        tasks: view::tasks(&state, |slot| view::name_of(&state, slot)),
         requests: view::requests(&state, now),
         mail: view::mail(&state),
         team: team_response(&state),
