@@ -124,7 +124,7 @@ pub(crate) struct Serve {
     /// Play a scenario file instead of asking a model, in every team of the data directory
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
-    /// The address to listen on. Only this machine is served: 127.0.0.1 or ::1
+    /// The address to listen on. Only this machine is served: 127.0.0.1 or `::1`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) host: IpAddr,
     /// The port to listen on; 0 takes a free one
