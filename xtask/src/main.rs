@@ -98,6 +98,9 @@ fn run(root: &Path, task: Task) -> Result<()> {
                 arguments.push("--json".to_owned());
             }
             arguments.extend(more);
+            if arguments[0] == "open" {
+                steps::run(root, &suite::product())?;
+            }
             steps::run(root, &suite::bench(&arguments))?;
         }
     }

@@ -31,6 +31,11 @@ pub fn kill_loop(arguments: &[String]) -> Step {
     binary("kill loop", "aion-kill-loop", &["--features", "failpoints"], arguments)
 }
 
+/// The product's binary, which a benchmark starts as a user would.
+pub fn product() -> Step {
+    Step::cargo("product", &["build", "--release", "--locked", "-p", "aion"])
+}
+
 /// A benchmark.
 pub fn bench(arguments: &[String]) -> Step {
     binary("benchmark", "aion-bench", &[], arguments)

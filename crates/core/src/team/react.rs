@@ -135,7 +135,9 @@ impl Team {
     /// Whether a member has a reason for a turn, whatever keeps it from one.
     pub(super) fn has_reason(&self, agent: &Agent, now: Timestamp) -> bool {
         let due = agent.role == Role::Lead && self.notices_due(now);
-        agent.mailbox.wakes(due) || self.offer_for(agent, &self.offers_under_way()).is_some()
+        agent.mailbox.wakes(due)
+            || (!self.board.open().is_empty()
+                && self.offer_for(agent, &self.offers_under_way()).is_some())
     }
 
     fn offers_under_way(&self) -> Vec<TaskId> {
