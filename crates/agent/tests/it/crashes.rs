@@ -175,7 +175,9 @@ async fn a_turn_that_a_tool_ended_is_not_gone_on_with() {
             runtime.provider = scripted(scenario);
             let again = TurnInput { resume: Some(house.journal()), ..input(1, "begin") };
             let end = play(&runtime, &mut requests, again).await;
-            assert_eq!(end, done("Here it is."), "fall at {at}, applied: {applied}");
+            let context = format!("fall at {at}, applied: {applied}");
+            assert_eq!(end, done("Here it is."), "{context}");
+            assert!(house.transcript().iter().all(|item| item.step == 0), "{context}");
         }
     }
 }

@@ -211,6 +211,29 @@ async fn two_agents_on_one_thread_keep_their_identity() {
 }
 
 #[tokio::test]
+async fn an_agent_that_an_order_finds_gone_is_heard_out() {
+    let mut house = TestHouse::new();
+    let (handle, lead) = house.team().await;
+    handle.submit(Caller::User, None, message(Recipient::Lead, "work")).await.unwrap();
+    let (_, input) = house.stage.turn().await;
+    let Permit::Ask(request) = lead.host.propose(proposal(input.turn, "a")).await.unwrap() else {
+        panic!("it is asked for")
+    };
+    house.backend.gone(true);
+    handle.submit(Caller::User, None, allow(request)).await.unwrap();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    lead.done(input.turn, "all done").await;
+    lead.exit("it has left").await;
+    let ended = until(&handle, |event| matches!(event, Event::TurnEnded { .. })).await;
+    let Event::TurnEnded { outcome, .. } = ended.event else { unreachable!() };
+    let last_text = Some("all done".to_owned());
+    assert_eq!(outcome, aion_core::turn::TurnOutcome::Done { last_text });
+    until(&handle, |event| matches!(event, Event::AgentFailed { .. })).await;
+}
+
+#[tokio::test]
 async fn the_end_of_a_turn_outlives_the_agent_that_reported_it() {
     let mut house = TestHouse::new();
     let (handle, lead) = house.team().await;
