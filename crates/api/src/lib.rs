@@ -33,8 +33,9 @@ pub use response::{
     AgentListResponse, AgentResponse, ApprovalListResponse, ApprovalResponse, CatalogueAgentRow,
     CatalogueResponse, CommandAcceptedResponse, DeliveryState, EventListResponse, HealthResponse,
     LoginLinkResponse, MessageAcceptedResponse, MessageListResponse, MessageRow, OpenDelivery,
-    SessionResponse, SpawnAgentResponse, StateResponse, TaskListResponse, TaskResponse, TeamEvent,
-    TeamListResponse, TeamResponse, TranscriptResponse, UsageResponse,
+    RuleListResponse, RuleRow, SessionResponse, SpawnAgentResponse, StateResponse,
+    TaskListResponse, TaskResponse, TeamEvent, TeamListResponse, TeamResponse, TranscriptResponse,
+    UsageResponse,
 };
 pub use run::{RUN_SCHEMA, RunLine, RunStatus, TaskCounts};
 pub use socket::{ControlFrame, SocketClose, SocketFrame, SocketRequest, StreamFrame, UserFrame};

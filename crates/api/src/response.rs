@@ -271,6 +271,29 @@ pub struct UsageResponse {
     pub cap_micro_usd: Option<u64>,
 }
 
+/// The permissions that stand in a team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleListResponse {
+    /// The permissions, by number.
+    pub rules: Vec<RuleRow>,
+}
+
+/// A permission that stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleRow {
+    /// Its number in the team.
+    pub id: u64,
+    /// The member that it is for; absent where it is for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot_id: Option<u64>,
+    /// `action`, `tool` or `host`.
+    pub kind: String,
+    /// The hash of the action, the name of the tool, or the host.
+    pub what: String,
+    /// Whether it is used up by one use.
+    pub once: bool,
+}
+
 /// A team as it was.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StateResponse {

@@ -28,6 +28,10 @@ impl Counts {
         self.sockets.fetch_sub(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn sockets(&self) -> i64 {
+        self.sockets.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn too_slow(&self) {
         self.too_slow.fetch_add(1, Ordering::Relaxed);
     }
@@ -57,8 +61,12 @@ impl Counts {
             })
             .collect();
         metric("aion_http_responses_total", "counter", "Answers over HTTP.", &answers);
-        let sockets = self.sockets.load(Ordering::Relaxed);
-        metric("aion_websockets", "gauge", "WebSockets that are open.", &one(sockets.into()));
+        metric(
+            "aion_websockets",
+            "gauge",
+            "WebSockets that are open.",
+            &one(self.sockets().into()),
+        );
         let slow = self.too_slow.load(Ordering::Relaxed);
         metric(
             "aion_websockets_too_slow_total",

@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::error::Failure;
 use crate::gate::{COOKIE_NAME, gate};
 use crate::http::{
-    Problems, agents, approvals, events, health, messages, session, state, tasks, teams,
+    Problems, agents, approvals, events, health, messages, rules, session, state, tasks, teams,
 };
 use crate::ws;
 
@@ -109,6 +109,8 @@ fn plain_routes() -> OpenApiRouter<App> {
         .routes(routes!(tasks::show, tasks::edit))
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::decide))
+        .routes(routes!(rules::list))
+        .routes(routes!(rules::revoke))
         .routes(routes!(events::list))
         .routes(routes!(events::transcript))
         .routes(routes!(state::at))

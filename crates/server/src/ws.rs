@@ -28,6 +28,8 @@ use crate::http::Problems;
 const FRAME_BYTES: usize = 16 * 1024;
 /// Frames that wait for a client that reads; then its subscriptions wait, and fall behind.
 const QUEUE: usize = 64;
+/// Clients at a time.
+const CLIENTS: i64 = 4_096;
 /// Subscriptions of one client.
 const SUBSCRIPTIONS: usize = 1_024;
 /// How long one frame may take.
@@ -49,6 +51,11 @@ pub(crate) async fn upgrade(
     principal: Principal,
     socket: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
+    if app.counts.sockets() >= CLIENTS {
+        let detail = format!("at most {CLIENTS} clients are served at a time");
+        return Failure::new(StatusCode::SERVICE_UNAVAILABLE, "limit.sockets", detail)
+            .into_response();
+    }
     match socket {
         Ok(socket) => socket.max_message_size(FRAME_BYTES).max_frame_size(FRAME_BYTES).on_upgrade(
             move |socket| {

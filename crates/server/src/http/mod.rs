@@ -7,6 +7,7 @@ pub(crate) mod approvals;
 pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod messages;
+pub(crate) mod rules;
 pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod tasks;

@@ -3,6 +3,7 @@
 use aion_core::event::Event;
 use aion_core::id::Seq;
 use aion_core::turn::TurnOutcome;
+use aion_testkit::backend::Seen;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -363,4 +364,51 @@ async fn large_answers_are_compressed_for_those_who_ask() {
     answer.is(200, "");
     let plain = world.get("/api/openapi.json").await;
     assert_eq!(plain["openapi"].as_str().unwrap(), "3.1.0");
+}
+
+#[tokio::test]
+async fn a_permission_for_all_is_shown_and_taken_back() {
+    let mut world = World::new().await;
+    let path = world.team().await;
+    let text = json!({ "text": "go" });
+    world.call("POST", &format!("{path}/messages"), Some(text)).await.is(202, "");
+    let (agent, turn) = world.stage.turn().await;
+    World::ask(&agent, turn.turn, "make").await;
+    let decide = format!("/api/approvals/{}.r1", path.rsplit('/').next().unwrap());
+    let allow = json!({ "decision": "allow", "scope": "team" });
+    world.call("POST", &decide, Some(allow)).await.is(202, "");
+    let rules = world.get(&format!("{path}/rules")).await;
+    let rule = json!({ "id": 1, "kind": "tool", "what": "bash", "once": false });
+    assert_eq!(rules["rules"][0], rule);
+    let one = format!("{path}/rules/1");
+    world.call("DELETE", &one, None).await.is(202, "");
+    world.call("DELETE", &one, None).await.is(404, "team.unknown_grant");
+    assert_eq!(world.get(&format!("{path}/rules")).await, json!({ "rules": [] }));
+}
+
+#[tokio::test]
+async fn a_team_can_be_erased_in_the_middle_of_everything() {
+    let mut world = World::new().await;
+    let path = world.team().await;
+    let text = json!({ "text": "go" });
+    world.call("POST", &format!("{path}/messages"), Some(text.clone())).await.is(202, "");
+    let (agent, turn) = world.stage.turn().await;
+    let bob = json!({ "name": "bob", "prompt": "work" });
+    world.call("POST", &format!("{path}/agents"), Some(bob)).await.is(202, "");
+    world.stage.turn().await;
+    World::ask(&agent, turn.turn, "make").await;
+    world.call("DELETE", &path, None).await.is(204, "");
+    // Both members were told to end, and nothing is taken for the team any more.
+    let mut ended = std::collections::BTreeSet::new();
+    while ended.len() < 2 {
+        match world.stage.next().await {
+            Seen::Stopped(slot) | Seen::Killed(slot) => {
+                ended.insert(slot.0);
+            }
+            _ => {}
+        }
+    }
+    world.call("POST", &format!("{path}/messages"), Some(text)).await.is(404, "team.not_found");
+    assert_eq!(world.get("/api/approvals").await, json!({ "approvals": [] }));
+    assert!(world.service.list().await.unwrap().is_empty());
 }

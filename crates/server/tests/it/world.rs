@@ -228,6 +228,7 @@ pub(crate) fn filled(template: &str, team: &str, request: &str) -> String {
         .replace("{team_id}", team)
         .replace("{slot_id}", "1")
         .replace("{task_id}", "1")
+        .replace("{rule_id}", "1")
         .replace("{request_id}", request)
 }
 
