@@ -17,6 +17,16 @@ pub struct RequestRow {
     pub from: String,
     /// What exactly, in one line.
     pub what: String,
+    /// For a permission: the tool that would run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// For a permission: what the tool would be given, as JSON text. Where it is too long to be kept
+    /// it ends with an ellipsis, and is no JSON any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+    /// For a permission: the directory it would run in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
     /// The answers that fit.
     pub choices: Vec<String>,
     /// Whether the lead may decide it too.

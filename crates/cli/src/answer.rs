@@ -3,13 +3,16 @@
 use std::io::{self, BufRead, IsTerminal};
 use std::thread;
 
+use aion_core::command::Command;
 use aion_core::id::RequestId;
+use aion_core::message::Sender;
 use aion_core::permission::GrantScope;
 use aion_core::request::{Decision, Request, RequestKind};
-use aion_core::shutdown::ShutdownStage;
+use aion_core::shutdown::{ShutdownHandshake, ShutdownStage};
 use aion_core::team::Team;
 use tokio::sync::mpsc;
 
+use crate::details::details;
 use crate::view::{name_of, sender_name, what};
 
 /// A request as it is put to a person.
@@ -23,6 +26,8 @@ pub(crate) struct Question {
     pub(crate) kind: &'static str,
     /// What exactly.
     pub(crate) what: String,
+    /// Everything that the answer is about, line by line, where `what` is not all of it.
+    pub(crate) details: Vec<String>,
     /// Answers to choose from, where there are some.
     pub(crate) options: Vec<String>,
     /// What may be typed.
@@ -50,10 +55,17 @@ impl Question {
             }
             RequestKind::Shutdown(handshake) => (
                 vec![],
-                format!(
-                    "y {0} leaves · n {0} stays · f end {0} at once · or type why it stays",
-                    name_of(team, handshake.slot)
-                ),
+                if is_own_wish(handshake) {
+                    format!(
+                        "y {0} leaves · n {0} stays · f end {0} at once · or type why it stays",
+                        name_of(team, handshake.slot)
+                    )
+                } else {
+                    format!(
+                        "y end {0} at once · n {0} stays, and the request is taken back",
+                        name_of(team, handshake.slot)
+                    )
+                },
             ),
             RequestKind::Spawn(_)
             | RequestKind::CreateTeam(_)
@@ -67,8 +79,34 @@ impl Question {
             }
         };
         let what = what(team, &request.kind);
-        Self { request: request.id, from, kind: request.kind.name(), what, options, keys }
+        let details = details(&request.kind, &what);
+        let kind = request.kind.name();
+        Self { request: request.id, from, kind, what, details, options, keys }
     }
+}
+
+/// What is said to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is decided.
+    Decide(Decision),
+    /// It is taken back: whoever was asked need not answer.
+    TakeBack,
+}
+
+impl Answer {
+    /// The command that says it.
+    pub(crate) fn command(self, request: RequestId) -> Command {
+        match self {
+            Self::Decide(decision) => Command::Decide { request, decision },
+            Self::TakeBack => Command::Withdraw { request },
+        }
+    }
+}
+
+/// Whether a member asked to leave by itself: only then an answer is a person's to give.
+fn is_own_wish(handshake: &ShutdownHandshake) -> bool {
+    handshake.by == Sender::Agent(handshake.slot)
 }
 
 /// Whether a request is put to the person at once. What the lead or the member itself is to answer
@@ -88,7 +126,7 @@ pub(crate) fn is_for_person(request: &Request) -> bool {
 }
 
 /// Reads a typed answer. None if it says nothing that could be an answer.
-pub(crate) fn parse(kind: &RequestKind, typed: &str) -> Option<Decision> {
+pub(crate) fn parse(kind: &RequestKind, typed: &str) -> Option<Answer> {
     let typed = typed.trim();
     let lower = typed.to_ascii_lowercase();
     let yes = matches!(lower.as_str(), "y" | "yes");
@@ -96,7 +134,7 @@ pub(crate) fn parse(kind: &RequestKind, typed: &str) -> Option<Decision> {
     if typed.is_empty() {
         return None;
     }
-    Some(match kind {
+    Some(Answer::Decide(match kind {
         RequestKind::Permission(_) | RequestKind::Network(_) => match lower.as_str() {
             _ if yes => Decision::Allow { scope: GrantScope::Once },
             "a" | "always" => Decision::Allow { scope: GrantScope::Member },
@@ -108,6 +146,11 @@ pub(crate) fn parse(kind: &RequestKind, typed: &str) -> Option<Decision> {
         // A plan that goes back says what has to change.
         RequestKind::Plan(_) if no => return None,
         RequestKind::Plan(_) => Decision::ReturnPlan { feedback: typed.to_owned() },
+        RequestKind::Shutdown(handshake) if !is_own_wish(handshake) => match lower.as_str() {
+            "f" | "force" => Decision::ForceShutdown,
+            _ if yes => Decision::ForceShutdown,
+            _ => return Some(Answer::TakeBack),
+        },
         RequestKind::Shutdown(_) => match lower.as_str() {
             _ if yes => Decision::ApproveShutdown,
             "f" | "force" => Decision::ForceShutdown,
@@ -133,17 +176,18 @@ pub(crate) fn parse(kind: &RequestKind, typed: &str) -> Option<Decision> {
                 .and_then(|number| question.options.get(number.checked_sub(1)?));
             Decision::Answer { text: chosen.cloned().unwrap_or_else(|| typed.to_owned()) }
         }
-    })
+    }))
 }
 
 /// The answer where nobody is asked and everything is allowed.
-pub(crate) fn yes(kind: &RequestKind) -> Decision {
-    match kind {
+pub(crate) fn yes(kind: &RequestKind) -> Answer {
+    Answer::Decide(match kind {
         RequestKind::Permission(_) | RequestKind::Network(_) => {
             Decision::Allow { scope: GrantScope::Once }
         }
         RequestKind::Plan(_) => Decision::ApprovePlan { mode: None },
-        RequestKind::Shutdown(_) => Decision::ApproveShutdown,
+        RequestKind::Shutdown(handshake) if is_own_wish(handshake) => Decision::ApproveShutdown,
+        RequestKind::Shutdown(_) => Decision::ForceShutdown,
         RequestKind::Spawn(_)
         | RequestKind::CreateTeam(_)
         | RequestKind::RaiseBudget(_)
@@ -152,22 +196,23 @@ pub(crate) fn yes(kind: &RequestKind) -> Decision {
             Some(first) => Decision::Answer { text: first.clone() },
             None => Decision::Decline { reason: Some("nobody is there to answer".to_owned()) },
         },
-    }
+    })
 }
 
 /// The answer where nobody is asked and nothing is allowed.
-pub(crate) fn no(kind: &RequestKind) -> Decision {
+pub(crate) fn no(kind: &RequestKind) -> Answer {
     let reason = "nobody is there to decide".to_owned();
-    match kind {
+    Answer::Decide(match kind {
         RequestKind::Permission(_) | RequestKind::Network(_) => Decision::Deny { reason },
         RequestKind::Plan(_) => Decision::ReturnPlan { feedback: reason },
+        RequestKind::Shutdown(handshake) if !is_own_wish(handshake) => return Answer::TakeBack,
         RequestKind::Shutdown(_) => Decision::RejectShutdown { reason },
         RequestKind::Spawn(_)
         | RequestKind::CreateTeam(_)
         | RequestKind::RaiseBudget(_)
         | RequestKind::DeleteTeam
         | RequestKind::Question(_) => Decision::Decline { reason: Some(reason) },
-    }
+    })
 }
 
 /// Who decides what only a person can decide.
@@ -176,7 +221,7 @@ pub(crate) enum Decider {
     /// A person types.
     Person(Typed),
     /// A function answers: the same request always gets the same answer.
-    Auto(fn(&RequestKind) -> Decision),
+    Auto(fn(&RequestKind) -> Answer),
     /// Nobody. When only a person can go on, the run ends.
     Nobody,
     /// Nobody, and the first request ends the run.
@@ -222,6 +267,7 @@ impl Typed {
 
 #[cfg(test)]
 mod tests {
+    use aion_core::id::SlotId;
     use aion_core::plan::PlanSubmission;
     use aion_core::question::Question;
 
@@ -230,7 +276,7 @@ mod tests {
     #[test]
     fn what_is_typed_becomes_a_decision() {
         let check = |kind: &RequestKind, typed: &str, expect: Option<Decision>| {
-            assert_eq!(parse(kind, typed), expect, "{typed:?}");
+            assert_eq!(parse(kind, typed), expect.map(Answer::Decide), "{typed:?}");
         };
         let plan = RequestKind::Plan(PlanSubmission::new("do it".to_owned()));
         check(&plan, "y", Some(Decision::ApprovePlan { mode: None }));
@@ -246,5 +292,35 @@ mod tests {
         check(&question, "green", answer("green"));
         check(&RequestKind::DeleteTeam, "YES", Some(Decision::Consent));
         check(&RequestKind::DeleteTeam, "no", Some(Decision::Decline { reason: None }));
+    }
+
+    #[test]
+    fn nobody_answers_a_shutdown_in_the_members_name() {
+        let bob = SlotId(2);
+        let shutdown = |by: Sender| {
+            let stage = ShutdownStage::Person;
+            RequestKind::Shutdown(ShutdownHandshake { slot: bob, by, reason: None, stage })
+        };
+        let end = Answer::Decide(Decision::ForceShutdown);
+        let leave = Answer::Decide(Decision::ApproveShutdown);
+        for by in [Sender::User, Sender::Agent(SlotId::LEAD)] {
+            let kind = shutdown(by);
+            for (typed, expect) in [
+                ("y", &end),
+                ("f", &end),
+                ("n", &Answer::TakeBack),
+                ("it has work", &Answer::TakeBack),
+            ] {
+                assert_eq!(parse(&kind, typed).as_ref(), Some(expect), "{typed}");
+            }
+            assert_eq!((yes(&kind), no(&kind)), (end.clone(), Answer::TakeBack));
+        }
+        let own = shutdown(Sender::Agent(bob));
+        assert_eq!(parse(&own, "y"), Some(leave.clone()));
+        assert_eq!(parse(&own, "f"), Some(end));
+        assert_eq!(yes(&own), leave);
+        let stay =
+            |answer: Answer| matches!(answer, Answer::Decide(Decision::RejectShutdown { .. }));
+        assert!(stay(no(&own)) && stay(parse(&own, "n").unwrap()));
     }
 }

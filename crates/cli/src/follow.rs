@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use aion_core::agent::Hold;
 use aion_core::command::{Caller, Command};
-use aion_core::event::Recorded;
+use aion_core::event::{DeadLetterReason, Event, Recorded};
 use aion_core::id::{RequestId, Seq, SlotId};
-use aion_core::request::{Decision, RequestKind, RequestState};
+use aion_core::message::Sender;
+use aion_core::request::{RequestKind, RequestState};
 use aion_core::team::{Progress, Team};
+use aion_core::turn::TurnOutcome;
 use aion_runtime::{SubmitError, Subscription, SubscriptionEnd, TeamHandle};
 use futures::FutureExt;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use crate::answer::{self, Decider, Question};
+use crate::answer::{self, Answer, Decider, Question};
 use crate::describe::Story;
 use crate::exit::Failure;
 use crate::history::Folded;
@@ -34,6 +36,10 @@ pub(crate) enum End {
         /// Whether no task is open.
         all_tasks_completed: bool,
     },
+    /// Nothing goes on, because the lead failed, or never got what it was told; why.
+    Failed(String),
+    /// Nothing goes on, because the lead was interrupted and had no turn since.
+    Interrupted,
     /// Only a person can go on, and nobody is there; why.
     NeedsPerson(String),
     /// The budget is used up.
@@ -56,21 +62,29 @@ pub(crate) struct Follow<'a> {
     events: Subscription,
     /// The request that a person is looking at.
     asked: Option<(RequestId, RequestKind)>,
-    /// Requests that have their answer, or cannot get one here.
-    dealt_with: BTreeSet<RequestId>,
+    /// Requests whose answer was accepted.
+    given: BTreeSet<RequestId>,
+    /// Requests that nobody here has an answer to.
+    passed: BTreeSet<RequestId>,
+    /// Why the work of the lead came to nothing, if it did.
+    broken: Option<End>,
+    /// Why something that the person wrote was never read to its end, if so.
+    unread: Option<String>,
     /// Set once all were asked to stop: how it will end.
     stopping: Option<End>,
 }
 
 impl<'a> Follow<'a> {
-    /// From the first event of a team on.
+    /// From a state on. `last` is how the lead's last turn before that ended.
     pub(crate) fn new(
         handle: TeamHandle,
         watcher: &'a mut dyn Watcher,
         decider: Decider,
         signals: &'a mut Signals,
         from: Folded,
+        last: Option<&TurnOutcome>,
     ) -> Self {
+        let broken = last.and_then(after);
         let events = handle.subscribe(from.seq);
         Self {
             handle,
@@ -80,7 +94,10 @@ impl<'a> Follow<'a> {
             story: Story::new(from),
             events,
             asked: None,
-            dealt_with: BTreeSet::new(),
+            given: BTreeSet::new(),
+            passed: BTreeSet::new(),
+            broken,
+            unread: None,
             stopping: None,
         }
     }
@@ -149,6 +166,7 @@ impl<'a> Follow<'a> {
     fn take(&mut self, next: Result<Option<Recorded>, SubscriptionEnd>) -> Result<(), Failure> {
         match next {
             Ok(Some(recorded)) => {
+                self.judge(&recorded.event);
                 let happening = self.story.tell(&recorded);
                 self.watcher.happened(self.story.team(), &recorded, &happening)
             }
@@ -158,6 +176,35 @@ impl<'a> Follow<'a> {
                 Ok(())
             }
             Err(SubscriptionEnd::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// Keeps what an end is worth: a team that settles because its lead broke down, or never read
+    /// what the person wrote, completed nothing.
+    fn judge(&mut self, event: &Event) {
+        match event {
+            Event::TurnEnded { slot: SlotId::LEAD, outcome, .. } => self.broken = after(outcome),
+            Event::MessageDeadLettered {
+                message,
+                slot,
+                reason: DeadLetterReason::Attempts { error },
+            } => {
+                let team = self.story.team();
+                if team.message(*message).is_some_and(|message| message.from == Sender::User) {
+                    let name = crate::view::name_of(team, *slot);
+                    self.unread = Some(format!("{name} failed at what it was told: {error}"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What it means that nothing is left to do.
+    fn settled(&self, all_tasks_completed: bool) -> End {
+        match (&self.unread, &self.broken) {
+            (Some(why), _) => End::Failed(why.clone()),
+            (None, Some(end)) => end.clone(),
+            (None, None) => End::Settled { all_tasks_completed },
         }
     }
 
@@ -189,10 +236,10 @@ impl<'a> Follow<'a> {
             }
             return Ok(None);
         }
-        if let Some(end) = self.put_questions(false).await? {
-            return Ok(Some(end));
-        }
         loop {
+            if let Some(end) = self.put_questions(false).await? {
+                return Ok(Some(end));
+            }
             let progress = self.handle.query(Team::progress).await.map_err(|error| lost(&error))?;
             if progress == Progress::Working {
                 return Ok(None);
@@ -201,13 +248,22 @@ impl<'a> Follow<'a> {
             if self.catch_up().await? {
                 continue;
             }
-            return match progress {
-                Progress::Working => Ok(None),
+            match progress {
+                Progress::Working => return Ok(None),
                 Progress::Settled { all_tasks_completed } => {
-                    Ok(Some(End::Settled { all_tasks_completed }))
+                    return Ok(Some(self.settled(all_tasks_completed)));
                 }
-                Progress::Waiting { requests, held } => self.wait(&requests, &held).await,
-            };
+                Progress::Waiting { requests, held } => {
+                    let given = self.given.len();
+                    if let Some(end) = self.put_questions(true).await? {
+                        return Ok(Some(end));
+                    }
+                    // An answer was accepted: the team may go on.
+                    if self.given.len() == given {
+                        return Ok(self.wait(&requests, &held));
+                    }
+                }
+            }
         }
     }
 
@@ -224,31 +280,18 @@ impl<'a> Follow<'a> {
     }
 
     /// The team waits for people.
-    async fn wait(
-        &mut self,
-        requests: &[RequestId],
-        held: &[SlotId],
-    ) -> Result<Option<End>, Failure> {
-        if let Some(end) = self.put_questions(true).await? {
-            return Ok(Some(end));
-        }
-        let open: Vec<&RequestId> =
-            requests.iter().filter(|id| !self.dealt_with.contains(id)).collect();
-        if self.asked.is_some() && !open.is_empty() {
-            return Ok(None);
-        }
-        if matches!(self.decider, Decider::Auto(_)) && open.len() < requests.len() {
-            // Answers are on their way.
-            return Ok(None);
+    fn wait(&self, requests: &[RequestId], held: &[SlotId]) -> Option<End> {
+        if self.asked.is_some() {
+            return None;
         }
         let team = self.story.team();
         let over = |slot: &SlotId| {
             team.agent(*slot).is_some_and(|agent| agent.holds().any(|hold| hold == Hold::Budget))
         };
         if requests.is_empty() && !held.is_empty() && held.iter().all(over) {
-            return Ok(Some(End::Budget));
+            return Some(End::Budget);
         }
-        Ok(Some(End::NeedsPerson(self.why(requests, held))))
+        Some(End::NeedsPerson(self.why(requests, held)))
     }
 
     fn why(&self, requests: &[RequestId], held: &[SlotId]) -> String {
@@ -283,7 +326,8 @@ impl<'a> Follow<'a> {
             .requests()
             .filter(|(request, state)| {
                 !matches!(state, RequestState::Decided { .. })
-                    && !self.dealt_with.contains(&request.id)
+                    && !self.given.contains(&request.id)
+                    && !self.passed.contains(&request.id)
                     && (all || answer::is_for_person(request))
             })
             .map(|(request, _)| request.clone())
@@ -302,12 +346,17 @@ impl<'a> Follow<'a> {
                     return Ok(None);
                 }
                 Decider::Auto(answer) => {
-                    let decision = answer(&request.kind);
-                    self.dealt_with.insert(request.id);
-                    self.decide(request.id, decision).await?;
+                    let wanted = answer(&request.kind);
+                    let otherwise = answer::no(&request.kind);
+                    let given = self.say(request.id, wanted.clone()).await?
+                        // What cannot be granted is declined, or nobody would ever answer.
+                        || (otherwise != wanted && self.say(request.id, otherwise).await?);
+                    if !given {
+                        self.passed.insert(request.id);
+                    }
                 }
                 Decider::Nobody => {
-                    self.dealt_with.insert(request.id);
+                    self.passed.insert(request.id);
                     self.watcher.ask(self.story.team(), &question)?;
                     self.watcher.answered(self.story.team(), "")?;
                 }
@@ -320,13 +369,18 @@ impl<'a> Follow<'a> {
         Ok(None)
     }
 
-    /// Hands a decision over. That somebody was faster is no failure.
-    async fn decide(&mut self, request: RequestId, decision: Decision) -> Result<(), Failure> {
-        let command = Command::Decide { request, decision };
-        match self.handle.submit(Caller::User, None, command).await {
-            Ok(_) => Ok(()),
+    /// Hands an answer over, and says whether it was accepted. That somebody was faster is no failure.
+    async fn say(&mut self, request: RequestId, answer: Answer) -> Result<bool, Failure> {
+        match self.handle.submit(Caller::User, None, answer.command(request)).await {
+            Ok(_) => {
+                self.given.insert(request);
+                Ok(true)
+            }
             Err(SubmitError::Rejected(why)) => {
-                self.watcher.note(self.story.team(), &format!("{request}: {why}"))
+                self.watcher.note(self.story.team(), &format!("{request}: {why}"))?;
+                // Whether it is still open is told by what happened meanwhile.
+                self.catch_up().await?;
+                Ok(false)
             }
             Err(error) => Err(lost(&error)),
         }
@@ -344,10 +398,10 @@ impl<'a> Follow<'a> {
             return Ok(None);
         };
         match answer::parse(&kind, &line) {
-            Some(decision) => {
-                self.dealt_with.insert(request);
+            Some(answer) => {
                 self.watcher.answered(self.story.team(), "")?;
-                self.decide(request, decision).await?;
+                // Refused, it is put again.
+                self.say(request, answer).await?;
             }
             // Not an answer: the question is put again.
             None => self.watcher.answered(self.story.team(), "")?,
@@ -393,6 +447,15 @@ impl<'a> Follow<'a> {
             Ok(_) | Err(SubmitError::Rejected(_)) => Ok(()),
             Err(error) => Err(lost(&error)),
         }
+    }
+}
+
+/// What a lead's last turn means for an end. A turn that is taken up again is no end.
+fn after(outcome: &TurnOutcome) -> Option<End> {
+    match outcome {
+        TurnOutcome::Done { .. } | TurnOutcome::Unavailable { .. } | TurnOutcome::Lost => None,
+        TurnOutcome::Interrupted => Some(End::Interrupted),
+        TurnOutcome::AgentFault { error } => Some(End::Failed(format!("the lead failed: {error}"))),
     }
 }
 

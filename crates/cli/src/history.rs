@@ -6,6 +6,7 @@ use std::sync::Arc;
 use aion_core::event::{Event, Recorded};
 use aion_core::id::{AgentName, Seq, SlotId, TeamId};
 use aion_core::team::Team;
+use aion_core::turn::TurnOutcome;
 use aion_store::{EventStore, StoreError, TeamRow};
 
 use crate::exit::Failure;
@@ -135,6 +136,31 @@ pub(crate) async fn read_all(
             return Ok(events);
         }
     }
+}
+
+/// How the lead's last turn up to `end` ended, searched from there backwards.
+pub(crate) async fn last_lead_turn(
+    store: &Arc<dyn EventStore>,
+    team: &TeamId,
+    end: Seq,
+) -> Result<Option<TurnOutcome>, StoreError> {
+    let mut end = end;
+    while end > Seq(0) {
+        let from = Seq(end.0.saturating_sub(PAGE as u64));
+        let page = store.read(team, from, PAGE).await?;
+        let last =
+            page.into_iter().filter(|recorded| recorded.seq <= end).rev().find_map(|recorded| {
+                match recorded.event {
+                    Event::TurnEnded { slot: SlotId::LEAD, outcome, .. } => Some(outcome),
+                    _ => None,
+                }
+            });
+        if last.is_some() {
+            return Ok(last);
+        }
+        end = from;
+    }
+    Ok(None)
 }
 
 /// The team that a person means: by id, by name, or by the beginning of either. Without a word it

@@ -6,12 +6,13 @@ use aion_api::Exit;
 use aion_core::agent::{MemberSpec, PermissionMode};
 use aion_core::command::{Caller, Command, Settings};
 use aion_core::id::{AgentName, TeamId};
+use aion_core::turn::TurnOutcome;
 use aion_runtime::{CreateError, NewTeam, OpenError, SubmitError, TeamHandle};
 
 use crate::daemon::{Daemon, SCRIPTED};
 use crate::exit::Failure;
 use crate::git::{Repository, start_ref};
-use crate::history::{Folded, fold};
+use crate::history::{Folded, fold, last_lead_turn};
 use crate::progress::Beginning;
 
 /// The user who owns what is made on this machine.
@@ -25,6 +26,8 @@ pub(crate) struct Opened {
     pub(crate) beginning: Beginning,
     /// The state from which to follow it.
     pub(crate) from: Folded,
+    /// How the lead's last turn before that ended.
+    pub(crate) last: Option<TurnOutcome>,
 }
 
 /// Records the start of the work tree, then begins a team.
@@ -64,7 +67,7 @@ pub(crate) async fn begin(
     })?;
     let beginning =
         Beginning { team: id.to_string(), name: name.to_owned(), workspace: shown, start_ref };
-    Ok(Opened { handle, beginning, from: Folded::new() })
+    Ok(Opened { handle, beginning, from: Folded::new(), last: None })
 }
 
 /// Opens a team again, and lets it go on.
@@ -81,7 +84,8 @@ pub(crate) async fn resume(daemon: &Daemon, id: &TeamId) -> Result<Opened, Failu
         workspace: from.team.workspace().to_owned(),
         start_ref,
     };
-    Ok(Opened { handle, beginning, from })
+    let last = last_lead_turn(&daemon.store, id, from.seq).await?;
+    Ok(Opened { handle, beginning, from, last })
 }
 
 /// What a new member is made from.

@@ -8,6 +8,7 @@ mod commands;
 mod counts;
 mod daemon;
 mod describe;
+mod details;
 mod exit;
 mod follow;
 mod git;

@@ -22,7 +22,21 @@ pub(crate) fn clean_text(text: &str) -> String {
     out
 }
 
-/// The same on one line, at most `max` characters long.
+/// One line of a text that has to be judged: what could act on a terminal or hide something is
+/// spelled out, not left away.
+pub(crate) fn visible(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c {
+            '\t' => out.push_str("    "),
+            _ if c.is_control() || is_deceptive(c) => out.extend(c.escape_unicode()),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// A text without what could act on a terminal, on one line, at most `max` characters long.
 pub(crate) fn clean_line(text: &str, max: usize) -> String {
     let clean = clean_text(text);
     let mut line = String::with_capacity(clean.len());
@@ -185,6 +199,12 @@ mod tests {
         check("cut off \u{1b}[31", "cut off ");
         check("cut \u{1b}[\nnext line", "cut \nnext line");
         check("\u{1b}", "");
+    }
+
+    #[test]
+    fn what_is_judged_hides_nothing() {
+        let hidden = "a\tb\rc\u{1b}[8md\u{202e}e\u{200b}f";
+        assert_eq!(visible(hidden), r"a    b\u{d}c\u{1b}[8md\u{202e}e\u{200b}f");
     }
 
     #[test]

@@ -156,12 +156,26 @@ pub fn request(team: &Team, id: RequestId, now: Timestamp) -> Option<RequestRow>
 }
 
 fn request_row(team: &Team, request: &Request, now: Timestamp) -> RequestRow {
+    let ask = match &request.kind {
+        RequestKind::Permission(ask) => Some(ask),
+        RequestKind::Network(_)
+        | RequestKind::Plan(_)
+        | RequestKind::Shutdown(_)
+        | RequestKind::Spawn(_)
+        | RequestKind::CreateTeam(_)
+        | RequestKind::RaiseBudget(_)
+        | RequestKind::DeleteTeam
+        | RequestKind::Question(_) => None,
+    };
     RequestRow {
         id: request.id.0,
         team: team.id().map_or_else(String::new, ToString::to_string),
         kind: request.kind.name().to_owned(),
         from: sender_name(team, request.from),
         what: what(team, &request.kind),
+        tool: ask.map(|ask| ask.tool.clone()),
+        input: ask.map(|ask| ask.input.clone()),
+        cwd: ask.map(|ask| ask.cwd.clone()),
         choices: choices(&request.kind).iter().map(|choice| (*choice).to_owned()).collect(),
         delegated: request.delegated,
         waiting_ms: (now - request.asked_at).0,
@@ -206,7 +220,10 @@ fn choices(kind: &RequestKind) -> &'static [&'static str] {
     match kind {
         RequestKind::Permission(_) | RequestKind::Network(_) => &["allow", "deny"],
         RequestKind::Plan(_) => &["approve_plan", "return_plan"],
-        RequestKind::Shutdown(_) => &["approve_shutdown", "reject_shutdown", "force_shutdown"],
+        RequestKind::Shutdown(handshake) if handshake.by == Sender::Agent(handshake.slot) => {
+            &["approve_shutdown", "reject_shutdown", "force_shutdown"]
+        }
+        RequestKind::Shutdown(_) => &["force_shutdown", "withdraw"],
         RequestKind::Spawn(_)
         | RequestKind::CreateTeam(_)
         | RequestKind::RaiseBudget(_)

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use self::account::{Account, count};
 use super::team::print_changes;
-use crate::answer::{self, Decider, Typed};
+use crate::answer::{self, Answer, Decider, Typed};
 use crate::args::Demo;
 use crate::daemon::{self, Daemon};
 use crate::exit::{Failure, Outcome};
@@ -77,7 +77,7 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
         "Make the page for the open day of Harbour Garden. The edition code is {code}; it has to \
          stand on every page. The accent colour is {accent}. README.md says what the page needs."
     );
-    let Opened { handle, beginning, from } =
+    let Opened { handle, beginning, from, last } =
         begin(&daemon, NAME, &place.site, goal, PermissionMode::Default).await?;
     let team = handle.team().clone();
     daemon::keep_scenario(&place.data, &team, &text)?;
@@ -89,7 +89,8 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     watcher.begin(&beginning)?;
     let decider =
         if args.yes { Decider::Auto(demo_answer) } else { Decider::Person(Typed::read()) };
-    let mut follow = Follow::new(handle, watcher.as_mut(), decider, &mut signals, from);
+    let mut follow =
+        Follow::new(handle, watcher.as_mut(), decider, &mut signals, from, last.as_ref());
     let end = follow.run(Some(MOST)).await;
     let judged = match end {
         Ok(End::Killed(signalled)) => std::process::exit(i32::from(signalled.exit().code())),
@@ -238,10 +239,10 @@ fn git(site: &Path, args: &[&str]) -> Result<(), Failure> {
 }
 
 /// The answer that lets the demo go on by itself: files for the whole team, everything else once.
-fn demo_answer(kind: &RequestKind) -> Decision {
+fn demo_answer(kind: &RequestKind) -> Answer {
     match kind {
         RequestKind::Permission(ask) if ask.tool == "Write" => {
-            Decision::Allow { scope: GrantScope::Team }
+            Answer::Decide(Decision::Allow { scope: GrantScope::Team })
         }
         other => answer::yes(other),
     }
@@ -331,7 +332,8 @@ async fn exported(daemon: &Daemon, team: &TeamId) -> Result<Vec<Recorded>, Failu
 fn why(end: &End) -> String {
     match end {
         End::Settled { .. } => "nobody could go on".to_owned(),
-        End::NeedsPerson(why) => why.clone(),
+        End::Failed(why) | End::NeedsPerson(why) => why.clone(),
+        End::Interrupted => "the lead was interrupted".to_owned(),
         End::Budget => "the budget is used up".to_owned(),
         End::Stopped(_) | End::Killed(_) => "it was stopped".to_owned(),
         End::TimeUp => "the time was up".to_owned(),

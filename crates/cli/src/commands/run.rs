@@ -49,7 +49,7 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
         }
         (None, None) => Err(Failure::usage("there is nothing to do")),
     };
-    let Opened { handle, beginning, from } = match opened {
+    let Opened { handle, beginning, from, last } = match opened {
         Ok(opened) => opened,
         Err(failure) => {
             daemon.close().await;
@@ -69,7 +69,8 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
     watcher.begin(&beginning)?;
     let decider = decider(&args);
     let most = args.max_time.or_else(|| (!is_screen()).then_some(UNWATCHED));
-    let mut follow = Follow::new(handle.clone(), watcher.as_mut(), decider, &mut signals, from);
+    let mut follow =
+        Follow::new(handle.clone(), watcher.as_mut(), decider, &mut signals, from, last.as_ref());
     let end = follow.run(most).await;
     let result = end.and_then(|end| {
         let team = follow.team();
@@ -223,7 +224,12 @@ fn members(given: &[String]) -> Result<Vec<(AgentName, Option<String>)>, Failure
 
 fn exit(end: &End) -> Exit {
     match end {
-        End::Settled { .. } | End::NeedsPerson(_) | End::Budget | End::TimeUp => status(end).exit(),
+        End::Settled { .. }
+        | End::Failed(_)
+        | End::Interrupted
+        | End::NeedsPerson(_)
+        | End::Budget
+        | End::TimeUp => status(end).exit(),
         End::Stopped(signalled) | End::Killed(signalled) => signalled.exit(),
     }
 }
@@ -231,7 +237,9 @@ fn exit(end: &End) -> Exit {
 fn status(end: &End) -> RunStatus {
     match end {
         End::Settled { all_tasks_completed: true } => RunStatus::Completed,
+        End::Failed(_) => RunStatus::Failed,
         End::Settled { all_tasks_completed: false }
+        | End::Interrupted
         | End::Stopped(_)
         | End::TimeUp
         | End::Killed(_) => RunStatus::Incomplete,
@@ -254,7 +262,8 @@ fn conclude(
         End::Settled { all_tasks_completed: false } => {
             Some("nobody goes on, and tasks are open".to_owned())
         }
-        End::NeedsPerson(why) => Some(why.clone()),
+        End::Failed(why) | End::NeedsPerson(why) => Some(why.clone()),
+        End::Interrupted => Some("the lead was interrupted, and did not go on".to_owned()),
         End::Budget => Some("the budget is used up".to_owned()),
         End::Stopped(_) => Some("stopped".to_owned()),
         End::TimeUp => Some("the time was up".to_owned()),
@@ -290,6 +299,8 @@ fn conclude(
     match end {
         End::Settled { all_tasks_completed: true } => {}
         End::Settled { .. }
+        | End::Failed(_)
+        | End::Interrupted
         | End::NeedsPerson(_)
         | End::Budget
         | End::Stopped(_)

@@ -94,8 +94,12 @@ pub(super) fn prompt(question: &Question) -> Result<(), Failure> {
         "{} asks ({}): {}\n",
         question.from,
         question.kind.replace('_', " "),
-        clean_text(&question.what)
+        clean_line(&question.what, 300)
     );
+    for line in &question.details {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "    {line}");
+    }
     for (at, option) in question.options.iter().enumerate() {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {} {}", at + 1, clean_line(option, 200));

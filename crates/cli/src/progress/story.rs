@@ -11,7 +11,7 @@ use aion_core::team::Team;
 use aion_core::turn::TurnOutcome;
 
 use super::Watcher;
-use super::width::{cut, fill};
+use super::width::{cut, fill, wrap};
 use crate::answer::{Question, is_for_person};
 use crate::describe::{Happening, Weight};
 use crate::exit::Failure;
@@ -110,8 +110,14 @@ impl Watcher for StoryTeller {
         let head = format!("▲ {} asks ({}):", question.from, question.kind.replace('_', " "));
         let mut text = format!("\n  {}\n", self.paint.warn(&cut(&head, room)));
         // Writing to a string cannot fail.
-        for line in clean_text(&question.what).lines().take(20) {
-            let _ = writeln!(text, "    {}", cut(line, room));
+        let _ = writeln!(text, "    {}", cut(&clean_line(&question.what, 400), room));
+        if !question.details.is_empty() {
+            // In full, above what is drawn again.
+            let above = format!("In full, what {} asks:", question.from);
+            self.line(&format!("\n  {}", self.paint.warn(&cut(&above, room))))?;
+            for line in question.details.iter().flat_map(|line| wrap(line, room)) {
+                self.line(&format!("    {line}"))?;
+            }
         }
         for (at, option) in question.options.iter().enumerate() {
             let line = format!("{} {}", at + 1, clean_line(option, 200));

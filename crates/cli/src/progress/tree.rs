@@ -13,7 +13,7 @@ use aion_core::id::SlotId;
 use aion_core::message::{Body, Recipient};
 use aion_core::team::Team;
 
-use super::width::{cut, fill, width};
+use super::width::{cut, fill, width, wrap};
 use super::{Beginning, Watcher};
 use crate::answer::Question;
 use crate::describe::{Happening, Weight};
@@ -269,8 +269,16 @@ impl Watcher for Tree {
         let mut text = String::new();
         let head = format!("▲ {} asks ({})", question.from, question.kind.replace('_', " "));
         let _ = write!(text, "{}\r\n", self.paint.warn(&cut(&head, columns)));
-        for line in clean_text(&question.what).lines().take(20) {
-            let _ = write!(text, "  {}\r\n", cut(line, columns.saturating_sub(2)));
+        let room = columns.saturating_sub(2);
+        let _ = write!(text, "  {}\r\n", cut(&clean_line(&question.what, 400), room));
+        if !question.details.is_empty() {
+            // In full, above what is drawn again.
+            let above = format!("In full, what {} asks:", question.from);
+            let mut all = self.paint.warn(&cut(&above, columns));
+            for line in question.details.iter().flat_map(|line| wrap(line, room)) {
+                let _ = write!(all, "\n  {line}");
+            }
+            self.keep(team, &all)?;
         }
         for (at, option) in question.options.iter().enumerate() {
             let line = format!("  {} {}", at + 1, clean_line(option, 200));

@@ -1,5 +1,8 @@
 //! How wide a text is on a terminal, and how to cut it there.
 
+/// Stands before the rest of a line that was too long.
+const CONTINUED: &str = "┆ ";
+
 /// Columns of a character, as nearly as a table of ranges tells.
 fn columns(c: char) -> usize {
     let wide = matches!(u32::from(c), 0x1100..=0x115f | 0x2e80..=0x303e | 0x3041..=0xa4cf
@@ -38,6 +41,24 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     out
 }
 
+/// A text on as many lines as it takes; the mark before each but the first tells them from lines of
+/// the text itself.
+pub(super) fn wrap(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for c in text.chars() {
+        if used + columns(c) > most {
+            lines.push(CONTINUED.to_owned());
+            used = width(CONTINUED);
+        }
+        used += columns(c);
+        if let Some(line) = lines.last_mut() {
+            line.push(c);
+        }
+    }
+    lines
+}
+
 /// A text filled up with spaces.
 pub(super) fn fill(text: &str, to: usize) -> String {
     let gap = to.saturating_sub(width(text));
@@ -53,6 +74,9 @@ mod tests {
         assert_eq!(cut("abcdef", 6), "abcdef");
         assert_eq!(cut("abcdef", 4), "abc…");
         assert_eq!(cut("漢字漢字", 5), "漢字…");
+        assert_eq!(wrap("abcdef", 6), ["abcdef"]);
+        assert_eq!(wrap("abcdefgh", 4), ["abcd", "┆ ef", "┆ gh"]);
+        assert_eq!(wrap("漢字漢", 5), ["漢字", "┆ 漢"]);
         assert_eq!(width("e\u{301}"), 1);
         assert_eq!(fill("漢", 4), "漢  ");
     }

@@ -3,6 +3,7 @@
 
 mod binary;
 mod demo;
+mod ends;
 mod errors;
 mod reading;
 mod run;

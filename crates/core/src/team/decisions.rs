@@ -374,7 +374,7 @@ impl Team {
     }
 
     /// Tells the asker how its request ended.
-    fn tell(&self, d: &mut Draft, request: &Request, text: String) {
+    pub(super) fn tell(&self, d: &mut Draft, request: &Request, text: String) {
         if let Sender::Agent(slot) = request.from
             && self.agents.contains_key(&slot)
         {
@@ -403,6 +403,8 @@ fn declined(what: &str, decision: &Decision) -> String {
     }
 }
 
+/// The member answers for itself, or the lead about a member's own wish. The person answers such a
+/// wish too; about any other shutdown it speaks for nobody: it ends the member, or takes it back.
 fn may_answer_shutdown(
     authority: Authority,
     handshake: &ShutdownHandshake,
@@ -412,7 +414,7 @@ fn may_answer_shutdown(
     let itself = authority == Authority::Teammate(handshake.slot);
     let asked_itself = handshake.by == Sender::Agent(handshake.slot);
     let allowed = match authority {
-        Authority::User => true,
+        Authority::User => forced || asked_itself,
         _ if forced => false,
         _ if itself && asked_itself => return Err(Rejection::OwnRequest),
         Authority::Teammate(_) => itself,
@@ -424,7 +426,7 @@ fn may_answer_shutdown(
     } else {
         Err(Rejection::NotAllowed {
             what: "answer this shutdown",
-            who: "the member that was asked, or the person,",
+            who: "the member that was asked (the person may end the member, or take the request back)",
         })
     }
 }

@@ -286,6 +286,11 @@ impl Team {
             });
         }
         d.push(Event::RequestWithdrawn { request: id, why: Withdrawal::ByAsker });
+        if !own && let RequestKind::Shutdown(handshake) = &open.request.kind {
+            // Who asked would wait for an answer that nobody gives.
+            let stays = self.agents.get(&handshake.slot).map_or("it", |agent| agent.name.as_str());
+            self.tell(d, &open.request, format!("the person took {id} back: {stays} stays"));
+        }
         Ok(())
     }
 

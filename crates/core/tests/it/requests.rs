@@ -129,6 +129,34 @@ fn an_unanswered_shutdown_becomes_the_persons_after_a_minute() {
 }
 
 #[test]
+fn the_person_ends_a_member_or_lets_it_stay_and_never_answers_in_its_name() {
+    let answers =
+        [Decision::ApproveShutdown, Decision::RejectShutdown { reason: "it has work".to_owned() }];
+    for asker in [Caller::Agent(LEAD), USER] {
+        let mut w = World::new();
+        w.ok(asker, &Command::RequestShutdown { slot: ANN, reason: None });
+        let request = w.open_request();
+        for answer in &answers {
+            assert_eq!(w.no(USER, &decide(request, answer.clone())).code(), "not_allowed");
+        }
+        let events = w.ok(USER, &Command::Withdraw { request });
+        assert!(w.team.agent(ANN).unwrap().is_running());
+        // Who waits for an answer hears that none comes.
+        let told = sent(&events).iter().any(|(_, to, kind)| to.contains(&LEAD) && *kind == "text");
+        assert_eq!(told, asker == Caller::Agent(LEAD), "{events:?}");
+        w.ok(asker, &Command::RequestShutdown { slot: ANN, reason: None });
+        w.ok(USER, &decide(w.open_request(), Decision::ForceShutdown));
+        assert!(matches!(w.team.agent(ANN).unwrap().state(), AgentState::Stopping { .. }));
+    }
+    // A wish of its own is the person's to answer.
+    for answer in answers {
+        let mut w = World::new();
+        w.ok(Caller::Agent(ANN), &Command::RequestShutdown { slot: ANN, reason: None });
+        w.ok(USER, &decide(w.open_request(), answer));
+    }
+}
+
+#[test]
 fn a_teammate_asks_for_its_own_end_and_the_lead_answers() {
     let mut w = World::new();
     let own = Command::RequestShutdown { slot: ANN, reason: Some("nothing left".to_owned()) };

@@ -14,7 +14,7 @@ use aion_core::time::Millis;
 use aion_core::turn::{TurnOutcome, Unavailable};
 use aion_core::{Caller, Command};
 
-use crate::model::Phase;
+use crate::model::{Phase, Standing};
 use crate::world::{Fate, Reply, World};
 
 impl World {
@@ -312,6 +312,12 @@ impl World {
                 kind => self.some_decision(kind),
             };
             self.submit(user, Command::Decide { request, decision });
+            let open =
+                self.model.requests.get(&request).is_some_and(|a| a.standing == Standing::Open);
+            if open && matches!(kind, RequestKind::Shutdown(_)) {
+                // The answer would have been the member's own.
+                self.submit(user, Command::Withdraw { request });
+            }
         }
         self.pass_until(self.mono + 120_000);
         self.log.len() != before || !self.queue.is_empty()

@@ -58,6 +58,7 @@ mutants! {
     Circle "INV-11" "let two tasks wait for each other",
     ForgetDeadline "INV-12" "never escalate a shutdown",
     StrangerAnswers "INV-12" "let a third party answer a shutdown",
+    PersonSpeaks "INV-12" "let the person answer a shutdown in the member's name",
     DecideTwice "INV-13" "decide a request a second time",
     HangingRequest "INV-13" "leave a request open when its turn ends",
     AskerDecides "INV-14" "let the asker decide",

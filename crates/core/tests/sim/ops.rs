@@ -408,6 +408,10 @@ impl World {
         let Some(kind) = self.model.requests.get(&request).map(|a| a.request.kind.clone()) else {
             return;
         };
+        if matches!(kind, RequestKind::Shutdown(_)) && self.rng.percent(20) {
+            self.submit(caller, Command::Withdraw { request });
+            return;
+        }
         let decision = self.some_decision(&kind);
         self.submit(caller, Command::Decide { request, decision: decision.clone() });
         if self.rng.percent(15) {
@@ -439,7 +443,7 @@ impl World {
             }
             RequestKind::Plan(_) => Decision::ReturnPlan { feedback: "smaller steps".to_owned() },
             RequestKind::Shutdown(_) if yes => {
-                if self.rng.percent(66) {
+                if self.rng.percent(50) {
                     Decision::ApproveShutdown
                 } else {
                     Decision::ForceShutdown

@@ -272,7 +272,11 @@ impl Model {
         let id = request.id;
         if let RequestKind::Shutdown(handshake) = &request.kind {
             let allowed = match by {
-                Sender::User => true,
+                // The person speaks for no member that somebody else would see leave.
+                Sender::User => {
+                    *decision == Decision::ForceShutdown
+                        || handshake.by == Sender::Agent(handshake.slot)
+                }
                 Sender::Agent(slot) if handshake.by == Sender::Agent(handshake.slot) => {
                     slot == SlotId::LEAD && slot != handshake.slot
                 }

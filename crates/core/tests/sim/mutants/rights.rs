@@ -37,6 +37,24 @@ impl Mutant {
                 });
                 true
             }
+            Self::PersonSpeaks => events.iter_mut().any(|event| match event {
+                Event::RequestDecided {
+                    request,
+                    by: Sender::User,
+                    decision: decision @ Decision::ForceShutdown,
+                    ..
+                } => {
+                    let of_others = model.requests.get(request).is_some_and(|a| {
+                        matches!(&a.request.kind, RequestKind::Shutdown(handshake)
+                            if handshake.by != Sender::Agent(handshake.slot))
+                    });
+                    if of_others {
+                        *decision = Decision::ApproveShutdown;
+                    }
+                    of_others
+                }
+                _ => false,
+            }),
             Self::DecideTwice => {
                 let decided =
                     events.iter().find(|e| matches!(e, Event::RequestDecided { .. })).cloned();
