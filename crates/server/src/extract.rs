@@ -21,15 +21,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        let Json(value) = Json::<Value>::from_request(request, state)
-            .await
-            .map_err(|rejection| body_failure(&rejection))?;
-        let invalid = |why: String| Failure::invalid("body.invalid", why);
-        if !value.is_object() {
-            // A list would pass for an object whose fields come in order.
-            return Err(invalid("the body has to be a JSON object".to_owned()));
-        }
-        serde_json::from_value(value).map(Self).map_err(|why| invalid(why.to_string()))
+        fields(json(request, state).await?).map(Self)
     }
 }
 
@@ -46,8 +38,27 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeBody
         if empty {
             return Ok(Self(T::default()));
         }
-        Body::from_request(request, state).await.map(|Body(value)| Self(value))
+        match json(request, state).await? {
+            Value::Null => Ok(Self(T::default())),
+            value => fields(value).map(Self),
+        }
     }
+}
+
+async fn json<S: Send + Sync>(request: Request, state: &S) -> Result<Value, Failure> {
+    match Json::from_request(request, state).await {
+        Ok(Json(value)) => Ok(value),
+        Err(rejection) => Err(body_failure(&rejection)),
+    }
+}
+
+/// Reads an object. A list would pass for one whose fields come in order.
+fn fields<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
+    let invalid = |why: String| Failure::invalid("body.invalid", why);
+    if !value.is_object() {
+        return Err(invalid("the body has to be a JSON object".to_owned()));
+    }
+    serde_json::from_value(value).map_err(|why| invalid(why.to_string()))
 }
 
 fn body_failure(rejection: &JsonRejection) -> Failure {

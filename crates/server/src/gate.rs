@@ -31,6 +31,8 @@ const ALWAYS: [(&str, &str); 6] = [
 /// The gate, around all routes and the answer for routes that do not exist.
 pub(crate) async fn gate(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = request_id();
+    // The path alone: what follows the question mark may be a login code.
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let mut response = match check(&app, &request) {
         Ok(principal) => {
             if let Some(principal) = principal {
@@ -40,7 +42,9 @@ pub(crate) async fn gate(State(app): State<App>, mut request: Request, next: Nex
         }
         Err(failure) => failure.into_response(),
     };
-    app.counts.answered(response.status().as_u16());
+    let status = response.status().as_u16();
+    app.counts.answered(status);
+    tracing::debug!(request = id, %method, path, status, "answered");
     let headers = response.headers_mut();
     for (name, value) in ALWAYS {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));

@@ -49,6 +49,9 @@ struct Credentials;
 impl Modify for Credentials {
     fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
         let components = openapi.components.get_or_insert_default();
+        for (name, response) in Problems::described() {
+            components.responses.insert(name, response.into());
+        }
         components.add_security_scheme(
             "token",
             SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build()),

@@ -28,6 +28,8 @@ use crate::http::Problems;
 const FRAME_BYTES: usize = 16 * 1024;
 /// Frames that wait for a client that reads; then its subscriptions wait, and fall behind.
 const QUEUE: usize = 64;
+/// What is kept for reading and for writing of each client: small, for there are many.
+const BUFFER_BYTES: usize = 4 * 1024;
 /// Clients at a time.
 const CLIENTS: i64 = 4_096;
 /// Subscriptions of one client.
@@ -57,12 +59,15 @@ pub(crate) async fn upgrade(
             .into_response();
     }
     match socket {
-        Ok(socket) => socket.max_message_size(FRAME_BYTES).max_frame_size(FRAME_BYTES).on_upgrade(
-            move |socket| {
+        Ok(socket) => socket
+            .max_message_size(FRAME_BYTES)
+            .max_frame_size(FRAME_BYTES)
+            .read_buffer_size(BUFFER_BYTES)
+            .write_buffer_size(BUFFER_BYTES)
+            .on_upgrade(move |socket| {
                 let sockets = app.sockets.clone();
                 sockets.track_future(serve(app, principal, socket))
-            },
-        ),
+            }),
         Err(rejection) => {
             Failure::new(StatusCode::BAD_REQUEST, "websocket.invalid", rejection.body_text())
                 .into_response()

@@ -9,9 +9,9 @@ use aion_core::id::TeamId;
 use aion_runtime::Committed;
 use axum::Json;
 use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use serde::Serialize;
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 
 use crate::convert::request_handle;
 
@@ -34,25 +34,36 @@ const PROBLEMS: [(&str, &str); 12] = [
     ("503", "It is not known to be durable; try again with the same idempotency key."),
 ];
 
+impl Problems {
+    /// The problems by the name under which every call refers to them.
+    pub(crate) fn described() -> impl Iterator<Item = (String, Response)> {
+        PROBLEMS.into_iter().map(|(status, meaning)| {
+            let schema = Some(Ref::from_schema_name("Problem"));
+            let content = ContentBuilder::new().schema(schema).build();
+            let response = ResponseBuilder::new()
+                .description(meaning)
+                .content("application/problem+json", content)
+                .build();
+            (name(status), response)
+        })
+    }
+}
+
 impl utoipa::IntoResponses for Problems {
-    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
         PROBLEMS
             .into_iter()
-            .map(|(status, meaning)| {
-                let content =
-                    ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-                let response = ResponseBuilder::new()
-                    .description(meaning)
-                    .content("application/problem+json", content)
-                    .build();
-                (status.to_owned(), RefOr::T(response))
-            })
+            .map(|(status, _)| (status.to_owned(), Ref::from_response_name(name(status)).into()))
             .collect()
     }
 }
 
+fn name(status: &str) -> String {
+    format!("Problem{status}")
+}
+
 /// A command that was accepted.
-pub(super) fn accepted(team: &TeamId, committed: &Committed) -> Response {
+pub(super) fn accepted(team: &TeamId, committed: &Committed) -> axum::response::Response {
     let opened = committed.events.iter().find_map(|recorded| match &recorded.event {
         Event::RequestOpened { request } => Some(request.id),
         _ => None,
@@ -66,6 +77,6 @@ pub(super) fn accepted(team: &TeamId, committed: &Committed) -> Response {
 }
 
 /// A thing with the tag by which an edit of it says what it saw.
-pub(super) fn tagged(tag: &str, body: &impl Serialize) -> Response {
+pub(super) fn tagged(tag: &str, body: &impl Serialize) -> axum::response::Response {
     ([(header::ETAG, format!("\"{tag}\""))], Json(body)).into_response()
 }

@@ -6,6 +6,23 @@ use serde_json::Value;
 
 use crate::world::{DOCUMENT, operations};
 
+/// The description that clients are generated from.
+const KEPT: &str = include_str!("../../openapi.json");
+
+#[test]
+fn the_description_in_the_repository_is_the_one_that_is_served() {
+    let served = format!("{}\n", aion_server::document());
+    if served != KEPT {
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("openapi.json");
+        std::fs::write(&path, served).unwrap();
+        panic!(
+            "crates/server/openapi.json is not what is served; if that is meant: \
+             cp {} crates/server/openapi.json",
+            path.display()
+        );
+    }
+}
+
 #[test]
 fn every_reference_leads_somewhere_and_every_operation_has_its_own_name() {
     let mut references = BTreeSet::new();
