@@ -170,6 +170,10 @@ fn need_tools(root: &Path) -> Result<()> {
     if !steps::answers(root, "git", &["--version"]) {
         bail!("git is missing; install it: apt-get install git");
     }
+    // A test calls the daemon as a program that knows nothing of ours.
+    if !steps::answers(root, "python3", &["--version"]) {
+        bail!("python3 is missing; install it: apt-get install python3");
+    }
     if !steps::answers(root, "cargo", &["nextest", "--version"]) {
         steps::tell("cargo-nextest, the test runner, is missing; it is installed once:");
         let install = Step::cargo("installation", &["install", "--locked", "cargo-nextest"]);
