@@ -97,10 +97,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME:AGENT[:MODEL]")]
     pub(crate) member: Vec<String>,
     /// What the team is called [default: made from the task]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "resume")]
     pub(crate) name: Option<String>,
     /// The directory that the team works in [default: the current one]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub(crate) workspace: Option<PathBuf>,
     /// Stop the team after this time, for example 90s, 30m or 2h [default: 60m without a terminal]
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -168,7 +168,7 @@ pub(crate) enum Team {
     Ls(Everything),
     /// Show a team: members, tasks, what waits, what changed in its workspace
     Show(OneTeam),
-    /// Put the workspace back as it was when the team began
+    /// Put the workspace back as it was when the team began. Ignored files, submodules and nested repositories are left alone
     Undo(Undo),
 }
 

@@ -35,11 +35,11 @@ pub(crate) fn reading(dir: &Path) -> Result<Option<Arc<dyn EventStore>>, Failure
     Ok(Some(Arc::new(SqliteStore::open_read_only(dir)?)))
 }
 
-/// Fails if somebody works in a data directory at present.
-pub(crate) fn nobody_works_in(dir: &Path) -> Result<(), Failure> {
+/// Keeps everybody else from working in a data directory as long as the answer lives; fails if
+/// somebody does at present.
+pub(crate) fn alone_in(dir: &Path) -> Result<SqliteStore, Failure> {
     check_data_dir(dir)?;
-    SqliteStore::open(dir, &SqliteOptions::default())?;
-    Ok(())
+    Ok(SqliteStore::open(dir, &SqliteOptions::default())?)
 }
 
 /// A house in this process, over one data directory that nobody else writes to meanwhile.

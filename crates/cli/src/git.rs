@@ -4,7 +4,7 @@
 //! A tree is recorded by a temporary index, with untracked files and without ignored ones. What was
 //! ignored at the start is noted too, so that undoing never takes such a file for a new one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -70,37 +70,74 @@ impl Repository {
         self.git(["rev-parse", "--verify", "--quiet", &start_ref(team)]).text().is_ok()
     }
 
+    /// Refuses a data directory that the workspace's record would contain: undoing would put an old
+    /// store over the log, and agents could read it as one of their files.
+    pub(crate) fn refuse_data_inside(workspace: &Path, data: &Path) -> Result<(), Failure> {
+        let full = |path: &Path| {
+            // What is not there yet is below what is.
+            let there = path.ancestors().find(|path| path.exists())?;
+            let rest = path.strip_prefix(there).ok()?;
+            Some(there.canonicalize().ok()?.join(rest))
+        };
+        let (Some(workspace), Some(data)) = (full(workspace), full(data)) else { return Ok(()) };
+        let recorded = Self::around(&workspace).is_some_and(|repository| {
+            let top = repository.git(["rev-parse", "--show-toplevel"]).bytes().unwrap_or_default();
+            let top = Path::new(OsStr::from_bytes(top.trim_ascii_end())).to_owned();
+            let ignored = || repository.git([OsStr::new("check-ignore"), data.as_os_str()]).text();
+            !top.as_os_str().is_empty() && data.starts_with(&top) && ignored().is_err()
+        });
+        if !recorded && !data.starts_with(&workspace) {
+            return Ok(());
+        }
+        let message = format!(
+            "the data directory {} lies in the work tree around the workspace {}",
+            data.display(),
+            workspace.display()
+        );
+        Err(Failure::new(Exit::Usage, "data_dir.in_workspace", message)
+            .with_hint("give a directory outside of it with --data-dir DIR"))
+    }
+
     /// What changed below the workspace since the start. The repository is only read.
     pub(crate) fn changes(&self, team: &TeamId) -> Result<Vec<FileChange>, Failure> {
         let scratch = Scratch::new()?;
-        let start = start_ref(team);
-        let now = self.tree(&scratch, Some(&start), Objects::Scratch)?;
-        let changes = self.differences(&scratch, &start, &now, Objects::Scratch)?;
-        let ignored = self.ignored_at_start(team);
-        let shown = changes.into_iter().filter(|(path, kind)| !keeps(*kind, path, &ignored));
-        Ok(shown
-            .map(|(path, change)| FileChange {
-                path: String::from_utf8_lossy(&path).into_owned(),
-                change,
-            })
-            .collect())
+        let now = self.tree(&scratch, Some(&start_ref(team)), Objects::Scratch)?;
+        Ok(shown(&self.since_start(&scratch, team, &now, Objects::Scratch)?))
     }
 
-    /// Puts everything below the workspace back as it was at the start. What is there before is
-    /// recorded first; the answer is where.
-    pub(crate) fn undo(&self, team: &TeamId) -> Result<String, Failure> {
+    /// The differences between the start and a tree, without what was ignored at the start.
+    fn since_start(
+        &self,
+        scratch: &Scratch,
+        team: &TeamId,
+        now: &str,
+        to: Objects,
+    ) -> Result<Changes, Failure> {
+        let mut changes = self.differences(scratch, &start_ref(team), now, to)?;
+        let ignored = self.ignored_at_start(team);
+        changes.retain(|path, kind| !keeps(*kind, path, &ignored));
+        Ok(changes)
+    }
+
+    /// Puts everything below the workspace back as it was at the start, if that is exactly what was
+    /// agreed to and nothing else stands in the way; otherwise nothing is changed. What is there
+    /// before is recorded first, beside what earlier undoings recorded; the answer is where.
+    pub(crate) fn undo(&self, team: &TeamId, agreed: &[FileChange]) -> Result<String, Failure> {
         let scratch = Scratch::new()?;
         let start = start_ref(team);
         let now = self.tree(&scratch, Some(&start), Objects::Kept)?;
+        let changes = self.since_start(&scratch, team, &now, Objects::Kept)?;
+        if shown(&changes) != agreed {
+            let message = "files have changed since they were shown; nothing was put back";
+            return Err(Failure::new(Exit::Conflict, "undo.changed", message)
+                .with_hint("look at them again with `aion team show`"));
+        }
+        self.nothing_in_the_way(&changes)?;
         let commit = self.commit(&now, "The work tree before the team's work was undone")?;
-        let kept = format!("refs/aion/{team}/undone");
-        self.git(["update-ref", kept.as_str(), commit.as_str()]).text()?;
-        let changes = self.differences(&scratch, &start, &now, Objects::Kept)?;
-        let ignored = self.ignored_at_start(team);
+        let kept = self.keep(team, &commit)?;
         let mut back = Vec::new();
         for (path, kind) in &changes {
             match kind {
-                FileChangeKind::Added if keeps(*kind, path, &ignored) => {}
                 FileChangeKind::Added => self.remove(path)?,
                 FileChangeKind::Modified | FileChangeKind::Deleted => {
                     back.extend_from_slice(path);
@@ -117,6 +154,63 @@ impl Repository {
                 .text()?;
         }
         Ok(kept)
+    }
+
+    /// Keeps a commit under the first number that is free.
+    fn keep(&self, team: &TeamId, commit: &str) -> Result<String, Failure> {
+        let free = |name: &String| {
+            self.git(["rev-parse", "--verify", "--quiet", name.as_str()]).text().is_err()
+        };
+        let mut names = (1_u64..).map(|number| format!("refs/aion/{team}/undone-{number}"));
+        let name = names.find(free).unwrap_or_default();
+        // An empty old value: the reference must not exist yet.
+        self.git(["update-ref", name.as_str(), commit, ""]).text()?;
+        Ok(name)
+    }
+
+    /// Fails if something that is recorded nowhere would be lost: an ignored file in a directory
+    /// where a file is to be, or a file where a directory is to be.
+    fn nothing_in_the_way(&self, changes: &Changes) -> Result<(), Failure> {
+        let goes =
+            |path: &Path| changes.get(path.as_os_str().as_bytes()) == Some(&FileChangeKind::Added);
+        let mut lost = BTreeSet::new();
+        for (path, kind) in changes {
+            if *kind == FileChangeKind::Added {
+                continue;
+            }
+            let path = Path::new(OsStr::from_bytes(path));
+            let parents = path.ancestors().skip(1).filter(|parent| *parent != Path::new(""));
+            for parent in parents {
+                let there = fs::symlink_metadata(self.workspace.join(parent));
+                if there.is_ok_and(|there| !there.is_dir()) && !goes(parent) {
+                    lost.insert(parent.to_owned());
+                }
+            }
+            let mut inside = vec![path.to_owned()];
+            while let Some(at) = inside.pop() {
+                let full = self.workspace.join(&at);
+                if !fs::symlink_metadata(&full).is_ok_and(|there| there.is_dir()) {
+                    if at != path && !goes(&at) {
+                        lost.insert(at);
+                    }
+                    continue;
+                }
+                let fail = |error: io::Error| Failure::io(full.display(), &error);
+                for entry in fs::read_dir(&full).map_err(fail)? {
+                    inside.push(at.join(entry.map_err(fail)?.file_name()));
+                }
+            }
+        }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = lost.iter().map(|path| path.display().to_string()).collect();
+        let message = format!(
+            "in the way, and recorded nowhere, are: {}; nothing was put back",
+            names.join(", ")
+        );
+        Err(Failure::new(Exit::Conflict, "undo.in_the_way", message)
+            .with_hint("move them away, then undo again"))
     }
 
     /// Records the work tree as a tree. The base decides which paths count although they are
@@ -309,11 +403,19 @@ impl Git {
         let args: Vec<OsString> = self.command.get_args().map(OsStr::to_owned).collect();
         let run = || -> io::Result<std::process::Output> {
             let mut child = self.command.spawn()?;
-            if let (Some(input), Some(mut pipe)) = (self.input.take(), child.stdin.take()) {
-                // git reads all of its input before it writes more than a pipe holds.
-                pipe.write_all(&input)?;
+            let (input, pipe) = (self.input.take(), child.stdin.take());
+            // Written beside the reading: git may say more than a pipe holds before it has read all.
+            let writer = std::thread::spawn(move || match (input, pipe) {
+                (Some(input), Some(mut pipe)) => pipe.write_all(&input),
+                _ => Ok(()),
+            });
+            let output = child.wait_with_output()?;
+            match writer.join() {
+                // A git that fails need not read to the end; what it said counts.
+                Ok(Err(error)) if output.status.success() => Err(error),
+                Ok(_) => Ok(output),
+                Err(_) => Err(io::Error::other("its input was not written")),
             }
-            child.wait_with_output()
         };
         let output = { run }().map_err(|error| {
             let code =
@@ -375,6 +477,17 @@ fn parse_raw(raw: &[u8]) -> Changes {
         changes.insert(path.to_vec(), kind);
     }
     changes
+}
+
+/// Changes as they are shown.
+fn shown(changes: &Changes) -> Vec<FileChange> {
+    changes
+        .iter()
+        .map(|(path, change)| FileChange {
+            path: String::from_utf8_lossy(path).into_owned(),
+            change: *change,
+        })
+        .collect()
 }
 
 /// Whether a path only looks new because it is not ignored any more.

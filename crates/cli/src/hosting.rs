@@ -71,7 +71,9 @@ pub(crate) async fn begin(
 }
 
 /// Opens a team again, and lets it go on.
-pub(crate) async fn resume(daemon: &Daemon, id: &TeamId) -> Result<Opened, Failure> {
+pub(crate) async fn resume(daemon: &Daemon, id: &TeamId, dir: &Path) -> Result<Opened, Failure> {
+    let known = fold(&daemon.store, id, None).await?;
+    Repository::refuse_data_inside(Path::new(known.team.workspace()), dir)?;
     let handle = daemon.service.open(id).await.map_err(open_failure)?;
     handle.submit(Caller::User, None, Command::ResumeTeam).await.map_err(submit_failure)?;
     let from = fold(&daemon.store, id, None).await?;

@@ -93,7 +93,11 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
         Follow::new(handle, watcher.as_mut(), decider, &mut signals, from, last.as_ref());
     let end = follow.run(Some(MOST)).await;
     let judged = match end {
-        Ok(End::Killed(signalled)) => std::process::exit(i32::from(signalled.exit().code())),
+        Ok(End::Killed(signalled)) => {
+            // Nothing runs on after an exit: what is temporary goes before it.
+            drop(place);
+            std::process::exit(i32::from(signalled.exit().code()))
+        }
         Ok(end) => judge(&daemon, &place, &team, &code, end).await,
         Err(failure) => Err(failure),
     };

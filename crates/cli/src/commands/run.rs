@@ -1,5 +1,6 @@
 //! `aion run`: hosts a team in this process until it settles, or goes on with one that stopped.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,8 +8,9 @@ use std::time::{Duration, Instant};
 use aion_agent::scripted::Scenario;
 use aion_api::{Exit, RunLine, RunStatus};
 use aion_core::agent::PermissionMode;
-use aion_core::command::{Caller, Command};
+use aion_core::command::{Caller, Command, SendMessage};
 use aion_core::id::{AgentName, TeamId};
+use aion_core::message::{Recipient, Urgency};
 use aion_core::team::Team;
 
 use crate::answer::{self, Decider, Typed};
@@ -16,6 +18,7 @@ use crate::args::{OnApproval, Progress, Run};
 use crate::daemon::{self, Daemon, SCRIPTED};
 use crate::exit::{Failure, Outcome};
 use crate::follow::{End, Follow};
+use crate::git::Repository;
 use crate::history::find;
 use crate::hosting::{self, Opened, begin, resume, submit_failure};
 use crate::interrupt::Signals;
@@ -41,30 +44,28 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
         Some(_) => None,
         None => Some(goal(&args)?),
     };
+    if let Some(goal) = &goal {
+        Repository::refuse_data_inside(&goal.workspace, &dir)?;
+    }
     let daemon = Daemon::open(&dir, scenario)?;
     let opened = match (&resumed, goal) {
-        (Some(team), _) => resume(&daemon, team).await,
-        (None, Some(Goal { name, workspace, task })) => {
-            begin(&daemon, &name, &workspace, task, PermissionMode::Default).await
-        }
+        (Some(team), _) => resume(&daemon, team, &dir).await,
+        (None, Some(goal)) => start(&daemon, goal, &members).await,
         (None, None) => Err(Failure::usage("there is nothing to do")),
     };
-    let Opened { handle, beginning, from, last } = match opened {
+    let ready = match opened {
+        Ok(opened) => prepare(&daemon, &opened, &dir, text.as_deref(), &members, resumed.is_some())
+            .await
+            .map(|()| opened),
+        Err(failure) => Err(failure),
+    };
+    let Opened { handle, beginning, from, last } = match ready {
         Ok(opened) => opened,
         Err(failure) => {
             daemon.close().await;
             return Err(failure);
         }
     };
-    if let Some(text) = &text {
-        daemon::keep_scenario(&dir, handle.team(), text)?;
-    }
-    for (name, model) in members {
-        let mode = PermissionMode::Default;
-        let member = Box::new(hosting::member(&daemon, name, model, String::new(), mode));
-        let spawn = Command::SpawnAgent { member };
-        handle.submit(Caller::User, None, spawn).await.map_err(submit_failure)?;
-    }
     let mut watcher = watcher(progress);
     watcher.begin(&beginning)?;
     let decider = decider(&args);
@@ -195,9 +196,69 @@ fn name_from(task: &str) -> String {
     if name.is_empty() { "team".to_owned() } else { name }
 }
 
+/// A member from the command line, with its model.
+type Member = (AgentName, Option<String>);
+
+/// Begins a team. With members of the person's own the task follows once they are there: the lead's
+/// first prompt names them.
+async fn start(daemon: &Daemon, goal: Goal, members: &[Member]) -> Result<Opened, Failure> {
+    let Goal { name, workspace, task } = goal;
+    let mode = PermissionMode::Default;
+    if members.is_empty() {
+        return begin(daemon, &name, &workspace, task, mode).await;
+    }
+    let opened = begin(daemon, &name, &workspace, String::new(), mode).await?;
+    let told = async {
+        bring_in(daemon, &opened, members).await?;
+        let message = SendMessage {
+            to: Recipient::Lead,
+            text: task,
+            summary: None,
+            urgency: Urgency::Wake,
+            files: Vec::new(),
+            key: None,
+        };
+        let message = Command::SendMessage(Box::new(message));
+        opened.handle.submit(Caller::User, None, message).await.map_err(submit_failure)
+    };
+    if let Err(failure) = told.await {
+        // A team that was never told its task is none; that it ends is all that can be done.
+        let _ = opened.handle.submit(Caller::User, None, Command::EndTeam).await;
+        return Err(failure);
+    }
+    Ok(opened)
+}
+
+async fn bring_in(daemon: &Daemon, opened: &Opened, members: &[Member]) -> Result<(), Failure> {
+    for (name, model) in members {
+        let mode = PermissionMode::Default;
+        let (name, model) = (name.clone(), model.clone());
+        let member = Box::new(hosting::member(daemon, name, model, String::new(), mode));
+        let spawn = Command::SpawnAgent { member };
+        opened.handle.submit(Caller::User, None, spawn).await.map_err(submit_failure)?;
+    }
+    Ok(())
+}
+
+/// What an open team needs before it is followed.
+async fn prepare(
+    daemon: &Daemon,
+    opened: &Opened,
+    dir: &Path,
+    text: Option<&str>,
+    members: &[Member],
+    resumed: bool,
+) -> Result<(), Failure> {
+    if let Some(text) = text {
+        daemon::keep_scenario(dir, opened.handle.team(), text)?;
+    }
+    if resumed { bring_in(daemon, opened, members).await } else { Ok(()) }
+}
+
 /// Reads `name:agent[:model]`.
-fn members(given: &[String]) -> Result<Vec<(AgentName, Option<String>)>, Failure> {
-    given
+fn members(given: &[String]) -> Result<Vec<Member>, Failure> {
+    let mut looks = BTreeSet::new();
+    let members: Vec<Member> = given
         .iter()
         .map(|text| {
             let mut parts = text.splitn(3, ':');
@@ -219,7 +280,15 @@ fn members(given: &[String]) -> Result<Vec<(AgentName, Option<String>)>, Failure
             let model = parts.next().filter(|model| !model.is_empty());
             Ok((name, model.map(str::to_owned)))
         })
-        .collect()
+        .collect::<Result<_, Failure>>()?;
+    for (name, _) in &members {
+        if !looks.insert(name.look_alike()) {
+            let message =
+                format!("--member {:?}: the name is taken by another member", name.as_str());
+            return Err(Failure::new(Exit::Usage, "team.name_taken", message));
+        }
+    }
+    Ok(members)
 }
 
 fn exit(end: &End) -> Exit {

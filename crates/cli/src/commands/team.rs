@@ -262,8 +262,9 @@ async fn undo(args: &Undo, json: bool) -> Outcome {
             );
             Failure::new(Exit::NotFound, "undo.no_start", message)
         })?;
-    // Nobody may write into the tree while it is put back.
-    daemon::nobody_works_in(&reading.dir)?;
+    Repository::refuse_data_inside(Path::new(&workspace), &reading.dir)?;
+    // Held until all is done: no team of this directory may write meanwhile.
+    let _alone = daemon::alone_in(&reading.dir)?;
     let changes = repository.changes(&row.team)?;
     if changes.is_empty() {
         return undone(json, &workspace, &changes, None);
@@ -271,7 +272,7 @@ async fn undo(args: &Undo, json: bool) -> Outcome {
     if !args.yes {
         confirm(&workspace, &changes, json)?;
     }
-    let kept = repository.undo(&row.team)?;
+    let kept = repository.undo(&row.team, &changes)?;
     undone(json, &workspace, &changes, Some(&kept))
 }
 

@@ -154,6 +154,11 @@ say = "Here I am."
     // Without a task nothing is incomplete.
     let ran = ran.code(0);
     assert_eq!(ran.last()["status"], "completed");
+    // They are there before the lead hears of its task.
+    let events: Vec<Value> = ran.lines().iter().map(|line| line["event"].clone()).collect();
+    let at = |fits: &dyn Fn(&Value) -> bool| events.iter().rposition(fits).unwrap();
+    let told = at(&|event| event["type"] == "message_sent" && event["message"]["from"] == "user");
+    assert!(at(&|event| event["type"] == "agent_spawned") < told, "{events:#?}");
     let view = home.aion(["team", "show", "--json"]).code(0).json();
     let names: Vec<&str> = view["agents"]
         .as_array()

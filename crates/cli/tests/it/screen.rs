@@ -266,3 +266,21 @@ fn no_color_means_no_colour() {
     assert!(raw(home.command(["team", "show"])).contains("\u{1b}[1m"));
     assert!(!raw(run("1")).contains('\u{1b}'));
 }
+
+#[test]
+fn only_what_was_agreed_to_is_undone_and_nobody_works_meanwhile() {
+    let home = Home::with_repository();
+    let script = home.scenario(ASKS);
+    let script = script.to_str().unwrap();
+    home.aion(["run", "Write hello", "--script", script, "--yes"]).code(0);
+    let mut on = OnTerminal::start(home.command(["team", "undo", "write-hello"]));
+    on.until("as they were? [y/N] ");
+    let ran = home.aion(["run", "--resume", "write-hello", "--json"]).code(7);
+    assert_eq!(ran.error_code(), "data_dir.locked");
+    std::fs::write(home.work().join("late.txt"), "late\n").unwrap();
+    on.type_line("y");
+    let (code, lines) = on.end();
+    assert_eq!(code, Some(8), "{lines:?}");
+    assert!(home.work().join("late.txt").exists());
+    assert!(home.work().join("hello.txt").exists());
+}

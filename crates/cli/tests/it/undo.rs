@@ -188,3 +188,72 @@ fn outside_of_git_there_is_nothing_to_undo_and_that_is_said() {
     let ran = home.aion(["team", "undo", "work", "--yes", "--json"]).code(9);
     assert_eq!(ran.error_code(), "undo.no_start");
 }
+
+#[test]
+fn an_ignored_file_that_would_be_lost_stops_the_undoing_before_it_begins() {
+    let home = Home::with_repository();
+    fs::write(home.work().join(".gitignore"), "*.log\nlink\n").unwrap();
+    fs::write(home.work().join("docs"), "a file\n").unwrap();
+    fs::create_dir(home.work().join("link")).unwrap();
+    fs::write(home.work().join("link/page"), "a page\n").unwrap();
+    home.git(["add", "--force", "."]);
+    work(
+        &home,
+        "echo after > changed.txt; rm docs; mkdir docs; echo p > docs/precious.log; \
+         rm -r link; echo f > link",
+    );
+    let ran = home.aion(["team", "undo", "work", "--yes", "--json"]).code(8);
+    assert_eq!(ran.error_code(), "undo.in_the_way");
+    assert!(ran.stderr.contains("are: docs/precious.log, link;"), "{ran:#?}");
+    assert_eq!(read(&home, "docs/precious.log"), "p\n");
+    assert_eq!(read(&home, "changed.txt"), "after\n");
+    assert_eq!(read(&home, "link"), "f\n");
+    fs::remove_file(home.work().join("docs/precious.log")).unwrap();
+    fs::remove_file(home.work().join("link")).unwrap();
+    home.aion(["team", "undo", "work", "--yes"]).code(0);
+    assert_eq!(read(&home, "docs"), "a file\n");
+    assert_eq!(read(&home, "link/page"), "a page\n");
+}
+
+#[test]
+fn each_undoing_keeps_what_it_found() {
+    let home = Home::with_repository();
+    work(&home, "echo first > changed.txt");
+    let undo = || {
+        let undone = home.aion(["team", "undo", "work", "--yes", "--json"]).code(0).json();
+        undone["kept_at"].as_str().unwrap().to_owned()
+    };
+    let first = undo();
+    fs::write(home.work().join("changed.txt"), "second\n").unwrap();
+    let second = undo();
+    assert_ne!(first, second);
+    assert_eq!(home.git(["show", &format!("{first}:changed.txt")]), "first\n");
+    assert_eq!(home.git(["show", &format!("{second}:changed.txt")]), "second\n");
+}
+
+#[test]
+fn data_inside_the_work_tree_is_refused() {
+    let home = Home::with_repository();
+    fs::create_dir(home.work().join("part")).unwrap();
+    let script = home.scenario(&does("echo x > x.txt"));
+    let script = script.to_str().unwrap();
+    let run = |data: &str, workspace: &str| {
+        let at = ["--data-dir", data, "--workspace", workspace];
+        home.aion(["run", "Work", "--script", script, "--yes", "--json"].iter().chain(&at))
+    };
+    for (data, workspace) in [(".data", "."), (".data", "part"), ("part/deep/data", "part")] {
+        assert_eq!(run(data, workspace).code(2).error_code(), "data_dir.in_workspace");
+        assert!(!home.work().join(data).exists());
+    }
+    assert_eq!(home.git(["for-each-ref", "refs/aion"]), "");
+
+    // A team whose data got there later is neither gone on with nor undone.
+    work(&home, "echo after > changed.txt");
+    fs::rename(home.data(), home.work().join(".data")).unwrap();
+    let at = ["--data-dir", ".data", "--json"];
+    let ran = home.aion(["team", "undo", "work", "--yes"].iter().chain(&at)).code(2);
+    assert_eq!(ran.error_code(), "data_dir.in_workspace");
+    let ran = home.aion(["run", "--resume", "work"].iter().chain(&at)).code(2);
+    assert_eq!(ran.error_code(), "data_dir.in_workspace");
+    assert_eq!(read(&home, "changed.txt"), "after\n");
+}

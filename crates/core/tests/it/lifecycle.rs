@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aion_core::agent::{Hold, TeamHold};
+use aion_core::agent::{AgentState, Hold, TeamHold};
 use aion_core::message::Recipient;
 use aion_core::team::{Progress, Reason, Status, TimerReason};
 use aion_core::time::Millis;
@@ -251,4 +251,20 @@ fn a_polite_stop_that_does_not_end_can_be_made_a_kill() {
     w.ok(USER, &Command::KillAgent { slot: ANN });
     assert!(keys(&w).contains(&"kill:s2:1".to_owned()), "{:?}", keys(&w));
     assert_eq!(w.ok(USER, &Command::KillAgent { slot: ANN }), []);
+}
+
+#[test]
+fn a_member_that_leaves_after_its_turn_is_interrupted_like_any_other() {
+    let mut w = World::new();
+    w.wake(ANN);
+    w.ok(Caller::Agent(LEAD), &Command::RequestShutdown { slot: ANN, reason: None });
+    let request = w.open_request();
+    let yes = Command::Decide { request, decision: aion_core::request::Decision::ApproveShutdown };
+    w.ok(Caller::Agent(ANN), &yes);
+    assert!(matches!(w.team.agent(ANN).unwrap().state(), AgentState::Stopping { .. }));
+    let events = w.ok(USER, &Command::StopTeam);
+    assert!(
+        events.iter().any(|e| matches!(e, Event::InterruptRequested { slot: ANN, .. })),
+        "{events:?}"
+    );
 }
