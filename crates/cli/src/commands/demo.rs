@@ -106,7 +106,7 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
         Ok(judged) => judged,
         Err(failure) => {
             place.keep();
-            return Err(failure);
+            return Err(failure.aloud());
         }
     };
     let exit = match judged.end {

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::binary::{Going, Home};
+use crate::binary::{Going, Home, Ran};
 
 #[test]
 fn the_demo_does_what_it_promises_and_leaves_nothing() {
@@ -151,4 +151,16 @@ fn a_killed_demo_is_completed_by_a_resumed_run() {
             .unwrap();
         assert!(check.status.success(), "{point}: {}", String::from_utf8_lossy(&check.stdout));
     }
+}
+
+#[test]
+fn a_demo_that_nobody_reads_to_its_end_is_no_success() {
+    let home = Home::new();
+    let dir = home.path("demo");
+    let mut going =
+        Going::start(home.command(["demo", "--yes", "--json", "--dir", dir.to_str().unwrap()]));
+    going.until(|line| line["type"] == "start");
+    let ran = Ran::from(going.leave().wait_with_output().unwrap()).code(1);
+    assert_eq!(ran.error_code(), "output.gone");
+    assert!(dir.join("data").exists());
 }
