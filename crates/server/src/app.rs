@@ -1,7 +1,8 @@
 //! What all handlers share: the service, the credentials, the ways to a team; no state of a team.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aion_core::command::{Caller, Command};
 use aion_core::id::TeamId;
@@ -29,6 +30,8 @@ pub(crate) struct Inner {
     pub(crate) editor: Editor,
     pub(crate) feed: Feed,
     pub(crate) counts: Counts,
+    /// The owners of teams that were asked for.
+    pub(crate) owners: Mutex<BTreeMap<TeamId, Arc<str>>>,
     /// Where fresh workspaces are made.
     pub(crate) workspaces: PathBuf,
     /// The port that everybody calls.
@@ -64,9 +67,35 @@ impl App {
             }
             self.service.open(&id).await?
         };
-        let user = principal.user.clone();
-        let owned = handle.query(move |team| team.id().is_some() && team.owner() == user).await?;
-        if owned { Ok(handle) } else { Err(Failure::no_team()) }
+        if self.owner(&handle).await?.is_some_and(|owner| *owner == *principal.user) {
+            Ok(handle)
+        } else {
+            Err(Failure::no_team())
+        }
+    }
+
+    /// Who owns a team that is open. It never changes, so that a team is asked once: a question
+    /// to a busy team waits for a commit.
+    async fn owner(&self, team: &TeamHandle) -> Answer<Option<Arc<str>>> {
+        let known = self.owners().get(team.team()).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let asked = team.query(|team| team.id().map(|_| Arc::from(team.owner()))).await?;
+        if let Some(owner) = &asked {
+            self.owners().insert(team.team().clone(), Arc::clone(owner));
+        }
+        Ok(asked)
+    }
+
+    /// Forgets a team that is erased.
+    pub(crate) fn forget(&self, team: &TeamId) {
+        self.owners().remove(team);
+    }
+
+    fn owners(&self) -> MutexGuard<'_, BTreeMap<TeamId, Arc<str>>> {
+        // Nothing in here can be half-done: a poisoned lock holds valid data.
+        self.inner.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The teams of the caller, from the read models.

@@ -4,10 +4,12 @@ use std::future::IntoFuture;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use aion_core::id::Seq;
 use aion_runtime::{StoreError, TeamService};
+use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -91,6 +93,7 @@ impl Server {
             editor: Editor::new(),
             feed,
             counts: Counts::default(),
+            owners: Mutex::default(),
             workspaces: config.workspaces,
             port: address.port(),
             stop,
@@ -114,6 +117,12 @@ impl Server {
     /// sockets are closed with a code. The teams are left to their service.
     pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
         let Self { listener, app, .. } = self;
+        // A frame goes out when it is written: nobody waits for a packet to fill.
+        let listener = listener.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "a connection keeps its delay");
+            }
+        });
         let router = router(app.clone());
         let began = stop.clone();
         let serving = axum::serve(listener, router)

@@ -213,6 +213,7 @@ pub(crate) async fn erase(
         Err(failure) => return Err(failure),
     }
     app.service.erase(team.team()).await?;
+    app.forget(team.team());
     app.feed.erased(team.team());
     Ok(StatusCode::NO_CONTENT)
 }
