@@ -8,12 +8,15 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
-use crate::auth::{Access, Principal, Via, hex};
+use crate::auth::{Principal, Via, hex};
 use crate::error::Failure;
 use crate::extract::no_credential;
 
-/// The session's cookie.
-pub(crate) const COOKIE_NAME: &str = "aion_session";
+/// The session's cookie. Browsers keep cookies by host and not by port: each daemon has its own.
+pub(crate) fn cookie_name(port: u16) -> String {
+    format!("aion_session_{port}")
+}
+
 const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -67,7 +70,7 @@ fn check(app: &App, request: &Request) -> Result<Option<Principal>, Failure> {
         return Ok(None);
     }
     check_site(headers)?;
-    let principal = authenticate(&app.access, headers)?;
+    let principal = authenticate(app, headers)?;
     if let Via::Session { id } = &principal.via {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         if reads && is_upgrade(headers) && !origin {
@@ -120,28 +123,29 @@ fn check_site(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-fn authenticate(access: &Access, headers: &HeaderMap) -> Result<Principal, Failure> {
+fn authenticate(app: &App, headers: &HeaderMap) -> Result<Principal, Failure> {
     if headers.contains_key(AUTHORIZATION) {
         // A header that is wrong is wrong, whatever cookies come with it.
         return one(headers, &AUTHORIZATION)
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.split_once(' '))
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .and_then(|(_, token)| access.bearer(token.trim()))
+            .and_then(|(_, token)| app.access.bearer(token.trim()))
             .ok_or_else(no_credential);
     }
-    cookies(headers).find_map(|cookie| access.session(cookie)).ok_or_else(no_credential)
+    let name = cookie_name(app.port);
+    cookies(headers, &name).find_map(|cookie| app.access.session(cookie)).ok_or_else(no_credential)
 }
 
 /// The values of our cookie.
-fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
     headers
         .get_all(COOKIE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .filter(|(name, _)| *name == COOKIE_NAME)
+        .filter(move |(given, _)| *given == name)
         .map(|(_, value)| value)
 }
 

@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::error::Failure;
-use crate::gate::{COOKIE_NAME, gate};
+use crate::gate::gate;
 use crate::http::{
     Problems, agents, approvals, events, health, messages, rules, session, state, tasks, teams,
 };
@@ -58,7 +58,10 @@ impl Modify for Credentials {
         );
         components.add_security_scheme(
             "session",
-            SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(COOKIE_NAME))),
+            SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
+                "aion_session",
+                "Followed by an underscore and the daemon's port.",
+            ))),
         );
     }
 }

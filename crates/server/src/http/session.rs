@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::auth::{Begun, CODE_LIFE, Principal, Via};
 use crate::error::{Answer, Failure};
 use crate::extract::{Asked, Body};
-use crate::gate::COOKIE_NAME;
+use crate::gate::cookie_name;
 use crate::serve::login_link;
 
 const SIGNED_IN: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>aion</title>\
@@ -35,7 +35,7 @@ pub(crate) async fn login_page(
     Asked(params): Asked<LoginParams>,
 ) -> Answer<Response> {
     let begun = begin(&app, &params.code)?;
-    Ok(([(header::SET_COOKIE, cookie(&begun.cookie))], Html(SIGNED_IN)).into_response())
+    Ok(([(header::SET_COOKIE, cookie(&app, &begun.cookie))], Html(SIGNED_IN)).into_response())
 }
 
 /// Exchange a login code for a session.
@@ -56,7 +56,7 @@ pub(crate) async fn login(
         user_id: app.access.user().to_owned(),
         csrf_token: Some(begun.csrf.clone()),
     };
-    let cookie = [(header::SET_COOKIE, cookie(&begun.cookie))];
+    let cookie = [(header::SET_COOKIE, cookie(&app, &begun.cookie))];
     Ok((StatusCode::CREATED, cookie, Json(body)).into_response())
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn logout(State(app): State<App>, principal: Principal) -> Resp
     if let Via::Session { id } = &principal.via {
         app.access.logout(id);
     }
-    let gone = format!("{COOKIE_NAME}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+    let gone = format!("{}; Max-Age=0", cookie(&app, ""));
     (StatusCode::NO_CONTENT, [(header::SET_COOKIE, gone)]).into_response()
 }
 
@@ -122,6 +122,6 @@ fn begin(app: &App, code: &str) -> Answer<Begun> {
     })
 }
 
-fn cookie(value: &str) -> String {
-    format!("{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Strict")
+fn cookie(app: &App, value: &str) -> String {
+    format!("{}={value}; Path=/; HttpOnly; SameSite=Strict", cookie_name(app.port))
 }

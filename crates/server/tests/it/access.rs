@@ -13,13 +13,14 @@ async fn no_operation_works_without_a_credential() {
     let wrong = format!("Bearer aion_{}", "0".repeat(64));
     let bearer = world.token.bearer();
     let token = bearer.split_once(' ').unwrap().1;
+    let name = format!("aion_session_{}", world.port);
     let headers: [&[(&str, &str)]; 7] = [
         &[],
         &[("authorization", &wrong)],
         &[("authorization", "Bearer ")],
         &[("authorization", &format!("Basic {token}"))],
-        &[("cookie", "aion_session=")],
-        &[("cookie", &format!("aion_session={token}"))],
+        &[("cookie", &format!("{name}="))],
+        &[("cookie", &format!("{name}={token}"))],
         &[("authorization", &wrong), ("x-forwarded-for", "127.0.0.1"), ("x-user", "ada")],
     ];
     let mut checked = 0;
@@ -133,7 +134,7 @@ async fn a_browser_signs_in_once_by_a_link_and_changes_things_with_its_csrf_toke
     let page = world.raw("GET", path, &[], None).await;
     page.is(200, "");
     let set = page.headers["set-cookie"].to_str().unwrap();
-    assert!(set.starts_with("aion_session="), "{set}");
+    assert!(set.starts_with(&format!("aion_session_{}=", world.port)), "{set}");
     assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{set}");
     assert!(!page.body.to_string().contains(set.split(['=', ';']).nth(1).unwrap()));
     world.raw("GET", path, &[], None).await.is(401, "auth.code");
