@@ -234,6 +234,8 @@ pub enum DecisionParams {
     },
     /// The member is ended without its consent.
     ForceShutdown {},
+    /// The request to leave is taken back: the member stays, and need not answer.
+    Withdraw {},
     /// Yes.
     Consent {},
     /// No.

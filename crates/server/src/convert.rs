@@ -6,6 +6,7 @@ use aion_api::{
     TeamEvent, TeamResponse, UrgencyParam,
 };
 use aion_core::agent::{Agent, PermissionMode};
+use aion_core::command::Command;
 use aion_core::event::{Event, Recorded};
 use aion_core::id::{ConversationId, RequestId, SlotId, TaskId, TeamId};
 use aion_core::mailbox::Place;
@@ -339,8 +340,9 @@ pub(crate) fn task_status(status: TaskStatusParam) -> TaskStatus {
     }
 }
 
-pub(crate) fn decision(decision: DecisionParams) -> Decision {
-    match decision {
+/// The command that says a decision.
+pub(crate) fn decision_command(request: RequestId, decision: DecisionParams) -> Command {
+    let decision = match decision {
         DecisionParams::Allow { scope } => Decision::Allow {
             scope: match scope {
                 ScopeParam::Once => GrantScope::Once,
@@ -357,15 +359,31 @@ pub(crate) fn decision(decision: DecisionParams) -> Decision {
         DecisionParams::ApproveShutdown {} => Decision::ApproveShutdown,
         DecisionParams::RejectShutdown { reason } => Decision::RejectShutdown { reason },
         DecisionParams::ForceShutdown {} => Decision::ForceShutdown,
+        DecisionParams::Withdraw {} => return Command::Withdraw { request },
         DecisionParams::Consent {} => Decision::Consent,
         DecisionParams::Decline { reason } => Decision::Decline { reason },
         DecisionParams::Answer { text } => Decision::Answer { text },
-    }
+    };
+    Command::Decide { request, decision }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_choice_of_a_shutdown_is_a_command() {
+        let request = RequestId(7);
+        assert_eq!(
+            decision_command(request, DecisionParams::Withdraw {}),
+            Command::Withdraw { request }
+        );
+        let decision = Decision::ForceShutdown;
+        assert_eq!(
+            decision_command(request, DecisionParams::ForceShutdown {}),
+            Command::Decide { request, decision }
+        );
+    }
 
     #[test]
     fn a_request_has_one_handle_in_the_world() {

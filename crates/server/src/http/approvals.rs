@@ -1,7 +1,6 @@
 //! The inbox: what waits for the person's decision in all teams, and the decision.
 
 use aion_api::{ApprovalListResponse, CommandAcceptedResponse, DecisionParams};
-use aion_core::command::Command;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -10,7 +9,7 @@ use super::Problems;
 use super::answer::accepted;
 use crate::app::App;
 use crate::auth::Principal;
-use crate::convert::{approvals, decision, parse_request_handle};
+use crate::convert::{approvals, decision_command, parse_request_handle};
 use crate::error::{Answer, Failure};
 use crate::extract::{At, Body, Key};
 
@@ -62,7 +61,6 @@ pub(crate) async fn decide(
         .team(&principal, team.as_str())
         .await
         .map_err(|failure| if failure == Failure::no_team() { none() } else { failure })?;
-    let command = Command::Decide { request, decision: decision(params) };
-    let committed = app.submit(&team, &principal, key, command).await?;
+    let committed = app.submit(&team, &principal, key, decision_command(request, params)).await?;
     Ok(accepted(team.team(), &committed))
 }
