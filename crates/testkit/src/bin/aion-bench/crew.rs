@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aion_backends::Backend;
 use aion_core::agent::{AgentState, MemberSpec, PermissionMode};
@@ -13,7 +13,7 @@ use aion_core::message::{Recipient, Urgency};
 use aion_core::turn::TurnOutcome;
 use aion_runtime::tools::Catalogue;
 use aion_runtime::{Backends, House, NewTeam, TeamHandle, TeamService};
-use aion_store::{EventStore, SqliteOptions, SqliteStore};
+use aion_store::{EventStore, SqliteOptions, SqliteStore, StoreError};
 use aion_testkit::figures::Report;
 use anyhow::{Context, Result};
 
@@ -51,9 +51,18 @@ pub(crate) fn tell_limits(report: &mut Report) {
     report.set("cores", cores.to_string());
 }
 
-/// A store in a directory.
+/// A store in a directory. One that was closed just now may take a moment to let go of it.
 pub(crate) fn sqlite(directory: &Path) -> Result<Arc<SqliteStore>> {
-    Ok(Arc::new(SqliteStore::open(directory, &SqliteOptions::default())?))
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match SqliteStore::open(directory, &SqliteOptions::default()) {
+            Ok(store) => return Ok(Arc::new(store)),
+            Err(StoreError::Locked { .. }) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// A service over a store and one backend.

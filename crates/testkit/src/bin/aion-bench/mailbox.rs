@@ -20,6 +20,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::baseline::{DiskBaseline, cpu_seconds};
 use crate::inbox::InboxTeam;
+use crate::opening::copy_files;
 use crate::sink::{Ending, Held, Sink};
 use crate::{Form, crew, tell};
 
@@ -367,22 +368,23 @@ impl SingleCommits {
     }
 }
 
-/// What a send costs in a store with 100,000 messages, against one with 100.
+/// What a send costs in a store with 100,000 messages, against one with 100. Both are opened anew
+/// for each slice, so that both have a log that grows and nothing to move from it.
 async fn growth(form: &Form, directory: &Path, report: &mut Report) -> Result<()> {
     let many = form.scale(100_000, 1_000);
-    let long = Grown::start(&directory.join("long"), many).await?;
-    // What was written so far comes to the disk before anything is measured.
-    tokio::time::sleep(SLICE).await;
+    let (few_dir, many_dir) = (directory.join("few"), directory.join("many"));
+    Grown::prepare(&few_dir, 100).await?;
+    Grown::prepare(&many_dir, many).await?;
     let (mut short_times, mut long_times) = (vec![], vec![]);
     let (mut short_cpu, mut long_cpu) = (vec![], vec![]);
     for slice in 0..form.scale(20, 2) {
         tell(&format!("cost of a send, slice {slice}"));
-        let short = Grown::start(&directory.join(format!("short-{slice}")), 100).await?;
-        short.cost(&mut short_times, &mut short_cpu).await?;
-        short.stop().await;
-        long.cost(&mut long_times, &mut long_cpu).await?;
+        // What is sent to the short one is forgotten with its copy.
+        let copy = directory.join(format!("few-{slice}"));
+        copy_files(&few_dir, &copy)?;
+        Grown::cost(&copy, &mut short_times, &mut short_cpu).await?;
+        Grown::cost(&many_dir, &mut long_times, &mut long_cpu).await?;
     }
-    long.stop().await;
     let us = |mut slices: Vec<f64>| quantile(&mut slices, 0.5) * 1e6;
     let (few_us, many_us) = (us(short_times), us(long_times));
     let (few_cpu, many_cpu) = (us(short_cpu), us(long_cpu));
@@ -396,7 +398,7 @@ async fn growth(form: &Form, directory: &Path, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// A store with one team that has so many messages behind it.
+/// A team with messages behind it, in a store of its own.
 struct Grown {
     service: TeamService,
     senders: Vec<Sender>,
@@ -404,17 +406,40 @@ struct Grown {
 }
 
 impl Grown {
-    async fn start(directory: &Path, messages: u64) -> Result<Self> {
+    /// Makes a store whose team has so many messages behind it.
+    async fn prepare(directory: &Path, messages: u64) -> Result<()> {
         let service = crew::service(crew::sqlite(directory)?, Sink::silent(Ending::ByOthers));
         let team = crew::create(&service, "grown", MEMBERS).await?;
-        let senders: Vec<Sender> =
-            (0..SENDERS).map(|n| Sender::within(&team, n, MEMBERS)).collect();
+        let grown = Self::over(service, &team);
+        grown.send(messages / u64::from(SENDERS) + 1).await?;
+        grown.stop().await;
+        Ok(())
+    }
+
+    /// Seconds for one send of many at the same time: by the clock and of CPU.
+    async fn cost(directory: &Path, times: &mut Vec<f64>, cpu: &mut Vec<f64>) -> Result<()> {
+        const EACH: u32 = 4;
+        let service = crew::service(crew::sqlite(directory)?, Sink::silent(Ending::ByOthers));
+        let team = service.open(&TeamId::new("grown")?).await?;
+        let grown = Self::over(service, &team);
+        drop(team);
+        // Everybody is in a turn, and every statement has been prepared.
+        grown.send(2).await?;
+        let (begun, spent) = (Instant::now(), cpu_seconds());
+        grown.send(EACH.into()).await?;
+        let sends = f64::from(EACH * SENDERS);
+        times.push(begun.elapsed().as_secs_f64() / sends);
+        cpu.push((cpu_seconds() - spent) / sends);
+        grown.stop().await;
+        Ok(())
+    }
+
+    fn over(service: TeamService, team: &TeamHandle) -> Self {
+        let senders: Vec<Sender> = (0..SENDERS).map(|n| Sender::within(team, n, MEMBERS)).collect();
         let readers = (1..=MEMBERS)
             .map(|slot| tokio::spawn(crew::keep_busy(team.clone(), SlotId(slot))))
             .collect();
-        let grown = Self { service, senders, readers };
-        grown.send(messages / u64::from(SENDERS) + 1).await?;
-        Ok(grown)
+        Self { service, senders, readers }
     }
 
     /// Every sender sends so many.
@@ -438,20 +463,12 @@ impl Grown {
         Ok(())
     }
 
-    /// Seconds for one send of many at the same time: by the clock and of CPU.
-    async fn cost(&self, times: &mut Vec<f64>, cpu: &mut Vec<f64>) -> Result<()> {
-        const EACH: u32 = 4;
-        let (begun, spent) = (Instant::now(), cpu_seconds());
-        self.send(EACH.into()).await?;
-        let sends = f64::from(EACH * SENDERS);
-        times.push(begun.elapsed().as_secs_f64() / sends);
-        cpu.push((cpu_seconds() - spent) / sends);
-        Ok(())
-    }
-
+    /// Closes everything; the store is closed when this returns.
     async fn stop(self) {
         for reader in self.readers {
             reader.abort();
+            // That it was cut off is its end.
+            let _ = reader.await;
         }
         self.service.stop_all().await;
     }

@@ -85,7 +85,8 @@ async fn opened(from: &Path, copy: &Path) -> Result<f64> {
     Ok(took)
 }
 
-fn copy_files(from: &Path, to: &Path) -> Result<()> {
+/// Copies a data directory that nobody has open; the copy is on the disk when this returns.
+pub(crate) fn copy_files(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
