@@ -21,7 +21,7 @@ const BYTES: usize = APPEND_LIMIT / 2;
 /// What the store adds to an event: its envelope and its place in the chain, with room to spare.
 const ENVELOPE: usize = 512;
 
-/// Events that are stored together.
+/// Events that are to be stored together, while more are taken in.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) events: Vec<Recorded>,
@@ -30,6 +30,13 @@ pub(crate) struct Batch {
     pub(crate) waiting: Vec<Waiting>,
     /// The team is closed after it.
     pub(crate) closing: bool,
+}
+
+/// A batch that takes nothing more in. Append, answers and watchers share its events.
+pub(crate) struct Sealed {
+    pub(crate) events: Arc<[Recorded]>,
+    pub(crate) waiting: Vec<Waiting>,
+    bytes: usize,
 }
 
 /// What is owed once the batch is durable.
@@ -58,6 +65,12 @@ impl Batch {
         self.events.push(recorded);
     }
 
+    pub(crate) fn seal(self) -> Sealed {
+        Sealed { events: self.events.into(), waiting: self.waiting, bytes: self.bytes }
+    }
+}
+
+impl Sealed {
     /// The end of the log once all of it is stored.
     pub(crate) fn end(&self) -> Option<&Recorded> {
         self.events.last()
@@ -66,12 +79,12 @@ impl Batch {
     /// Its events in appends that a store takes: one, unless a single command made more than fits,
     /// as the end of a large team does. A fall between two of them leaves such a command half
     /// decided: the end of a team and a removal say the rest when they are asked for again.
-    pub(crate) fn appends(&self) -> Vec<Vec<Recorded>> {
+    pub(crate) fn appends(&self) -> Vec<Arc<[Recorded]>> {
         if self.bytes < APPEND_LIMIT {
-            return vec![self.events.clone()];
+            return vec![Arc::clone(&self.events)];
         }
         let (mut appends, mut bytes) = (vec![Vec::new()], 0);
-        for recorded in &self.events {
+        for recorded in self.events.iter() {
             let weight = weight(&recorded.event);
             if bytes + weight >= APPEND_LIMIT {
                 appends.push(Vec::new());
@@ -83,7 +96,7 @@ impl Batch {
                 last.push(recorded.clone());
             }
         }
-        appends
+        appends.into_iter().map(Arc::from).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use aion_core::time::Millis;
 use aion_store::{Append, StoreError};
 use tokio::sync::mpsc;
 
-use crate::batch::{Batch, Waiting, answer, refuse};
+use crate::batch::{Batch, Sealed, Waiting, answer, refuse};
 use crate::effects::Effects;
 use crate::handle::{Input, Submission, TeamHandle};
 use crate::load::{self, OpenError, Opened};
@@ -207,6 +207,7 @@ impl<'a> Session<'a> {
         }
         if !batch.events.is_empty() {
             failpoint::hit("session.before_append");
+            let batch = batch.seal();
             match self.append(batch.appends()).await {
                 Ok(()) => self.committed(batch),
                 Err(error) => self.recover(error, batch).await?,
@@ -217,7 +218,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    async fn append(&mut self, appends: Vec<Vec<Recorded>>) -> Result<(), StoreError> {
+    async fn append(&mut self, appends: Vec<Arc<[Recorded]>>) -> Result<(), StoreError> {
         for events in appends {
             let end = Seq(self.seq.0 + events.len() as u64);
             let (team, epoch, expected) = (self.shared.team.clone(), self.epoch, self.seq);
@@ -229,13 +230,12 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn committed(&mut self, batch: Batch) {
+    fn committed(&mut self, batch: Sealed) {
         failpoint::hit("session.before_reply");
-        let events: Arc<[Recorded]> = batch.events.into();
         for waiting in batch.waiting {
-            answer(waiting, &self.state, self.seq, &events);
+            answer(waiting, &self.state, self.seq, &batch.events);
         }
-        self.shared.bus.publish(&events);
+        self.shared.bus.publish(&batch.events);
         failpoint::hit("session.before_effects");
         self.act();
     }
@@ -246,7 +246,7 @@ impl<'a> Session<'a> {
 
     /// After a failed or unknown append the working state is worth nothing: load what is true, and
     /// answer by it.
-    async fn recover(&mut self, error: StoreError, batch: Batch) -> Result<(), Ended> {
+    async fn recover(&mut self, error: StoreError, batch: Sealed) -> Result<(), Ended> {
         tracing::warn!(team = %self.shared.team, %error, "an append failed; the team is reloaded");
         let mut reason = error.to_string();
         if let StoreError::StaleEpoch { .. } = error {
@@ -275,7 +275,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn reloaded(&mut self, opened: Opened, batch: Option<Batch>, reason: &str) {
+    fn reloaded(&mut self, opened: Opened, batch: Option<Sealed>, reason: &str) {
         self.state = opened.state;
         self.seq = opened.seq;
         self.epoch = opened.epoch;
@@ -290,7 +290,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn refuse_all(&mut self, batch: Batch, reason: &str) {
+    fn refuse_all(&mut self, batch: Sealed, reason: &str) {
         for waiting in batch.waiting {
             match waiting {
                 Waiting::Accepted { reply, .. } | Waiting::Rejected { reply, .. } => {

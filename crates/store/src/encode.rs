@@ -41,7 +41,7 @@ impl Encoded {
             wall_ms: wall_ms(),
         };
         let mut next = append.expected.next();
-        for event in &append.events {
+        for event in append.events.iter() {
             if event.seq != next {
                 return Err(StoreError::Conflict {
                     team: append.team.clone(),

@@ -1,6 +1,7 @@
 //! What the shell needs of a store, as one trait and plain data; never how it is kept.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aion_core::event::Recorded;
 use aion_core::id::{ConversationId, Seq, TeamId};
@@ -18,8 +19,8 @@ pub struct Append {
     pub epoch: u64,
     /// The last sequence number the caller knows; the events follow it without a gap.
     pub expected: Seq,
-    /// The events, with their sequence numbers.
-    pub events: Vec<Recorded>,
+    /// The events, with their sequence numbers; shared, so that who appends need not copy them.
+    pub events: Arc<[Recorded]>,
 }
 
 /// What a team's log holds.

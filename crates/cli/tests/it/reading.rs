@@ -90,7 +90,10 @@ async fn begun(store: &SqliteStore, n: usize) {
         command_id: CommandId::new(format!("k{n}")).unwrap(),
         event,
     };
-    store.append(Append { team, epoch, expected: Seq(0), events: vec![recorded] }).await.unwrap();
+    store
+        .append(Append { team, epoch, expected: Seq(0), events: vec![recorded].into() })
+        .await
+        .unwrap();
 }
 
 #[test]

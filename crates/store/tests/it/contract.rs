@@ -53,7 +53,7 @@ async fn events_come_back_in_order_and_equal(store: &impl EventStore) {
         let expected = all.len() as u64;
         let next =
             append(&a, epoch, expected, vec![sent(2 * n, "é\u{0}\"x\""), sent(2 * n + 1, "")]);
-        all.extend(next.events.clone());
+        all.extend(next.events.iter().cloned());
         store.append(next).await.unwrap();
     }
     assert_eq!(store.read(&a, Seq(0), usize::MAX).await.unwrap(), all);
@@ -77,7 +77,9 @@ async fn the_place_and_the_epoch_are_checked(store: &impl EventStore) {
     let ahead = store.append(append(&a, old, 3, vec![sent(1, "x")])).await;
     assert!(matches!(ahead, Err(StoreError::Conflict { actual: Seq(2), .. })), "{ahead:?}");
     let mut gap = append(&a, old, 2, vec![sent(1, "x"), sent(2, "y")]);
-    gap.events[1].seq = Seq(5);
+    let mut events = gap.events.to_vec();
+    events[1].seq = Seq(5);
+    gap.events = events.into();
     let gap = store.append(gap).await;
     assert!(matches!(gap, Err(StoreError::Conflict { .. })), "{gap:?}");
 
@@ -126,7 +128,7 @@ async fn many_teams_append_at_once(store: &impl EventStore) {
         let mut all = recorded(0, "c-0", vec![created(a), spawned()]);
         for n in 0..25 {
             let next = append(a, epoch, 2 + n, vec![sent(n, a.as_str())]);
-            all.extend(next.events.clone());
+            all.extend(next.events.iter().cloned());
             store.append(next).await.unwrap();
         }
         all

@@ -112,7 +112,7 @@ pub(crate) fn append(team: &TeamId, epoch: u64, expected: u64, events: Vec<Event
         team: team.clone(),
         epoch,
         expected: Seq(expected),
-        events: recorded(expected, &format!("c-{expected}"), events),
+        events: recorded(expected, &format!("c-{expected}"), events).into(),
     }
 }
 

@@ -91,5 +91,5 @@ async fn every_event_comes_back_from_a_store_equal() {
     let events = samples::all().into_iter().map(|(_, event)| event).collect();
     let all = append(&a, epoch, 0, events);
     store.append(all.clone()).await.unwrap();
-    assert_eq!(store.read(&a, Seq(0), usize::MAX).await.unwrap(), all.events);
+    assert_eq!(store.read(&a, Seq(0), usize::MAX).await.unwrap(), *all.events);
 }

@@ -142,7 +142,7 @@ impl Log {
     }
 
     async fn store(&mut self) -> Result<()> {
-        let events = std::mem::take(&mut self.waiting);
+        let events: Arc<[Recorded]> = std::mem::take(&mut self.waiting).into();
         let last = Seq(self.stored.0 + events.len() as u64);
         let (team, epoch, expected) = (self.id.clone(), self.epoch, self.stored);
         self.store.append(Append { team, epoch, expected, events }).await?;
