@@ -51,7 +51,7 @@ enum Task {
     },
     /// Measure; prints ratios to a baseline of the same run.
     Bench {
-        /// Which benchmark: mailbox, agents or open.
+        /// Which benchmark: mailbox, agents, open or server.
         name: String,
         /// Print one JSON object.
         #[arg(long)]
@@ -98,7 +98,7 @@ fn run(root: &Path, task: Task) -> Result<()> {
                 arguments.push("--json".to_owned());
             }
             arguments.extend(more);
-            if arguments[0] == "open" {
+            if matches!(arguments[0].as_str(), "open" | "server") {
                 steps::run(root, &suite::product())?;
             }
             steps::run(root, &suite::bench(&arguments))?;

@@ -7,6 +7,7 @@ mod crew;
 mod inbox;
 mod mailbox;
 mod opening;
+mod server;
 mod sink;
 
 use std::io::Write;
@@ -32,6 +33,8 @@ enum Which {
     Agents(Form),
     /// Opening a long log, and listing many teams.
     Open(Form),
+    /// The daemon under load: messages accepted, start, memory, and a thousand sockets.
+    Server(Form),
 }
 
 /// How a benchmark is run and shown.
@@ -43,7 +46,8 @@ pub(crate) struct Form {
     /// Run so many hundredths of it, to see that it runs; only the whole is held to its targets.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) share: u64,
-    /// Only the part whose name begins like this: of mailbox, latency, throughput or growth.
+    /// Only the part whose name begins like this: of mailbox, latency, throughput or
+    /// growth; of server, start, posts or sockets.
     #[arg(long)]
     pub(crate) part: Option<String>,
 }
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Which::Mailbox(form) => (run(mailbox::measure(&form)), form),
         Which::Agents(form) => (run(agents::measure(&form)), form),
         Which::Open(form) => (run(opening::measure(&form)), form),
+        Which::Server(form) => (run(server::measure(&form)), form),
     };
     match measured {
         Ok(report) => {
