@@ -72,6 +72,28 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// All of them.
+    const ALL: [Self; 13] = [
+        Self::Success,
+        Self::Failure,
+        Self::Usage,
+        Self::Incomplete,
+        Self::Authentication,
+        Self::NeedsInput,
+        Self::Budget,
+        Self::Unreachable,
+        Self::Conflict,
+        Self::NotFound,
+        Self::Unhealthy,
+        Self::Interrupted,
+        Self::Terminated,
+    ];
+
+    /// What a number that the shell sees means.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|exit| exit.code() == code)
+    }
+
     /// The number that the shell sees.
     pub fn code(self) -> u8 {
         match self {
@@ -95,6 +117,14 @@ impl Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_has_one_meaning() {
+        for exit in Exit::ALL {
+            assert_eq!(Exit::from_code(exit.code()), Some(exit));
+        }
+        assert_eq!(Exit::from_code(77), None);
+    }
 
     #[test]
     fn a_failure_is_one_object() {

@@ -23,8 +23,8 @@ pub use mail::MailRow;
 pub use params::{
     CreateTaskParams, CreateTeamParams, DecisionParams, EditAgentParams, EditTaskParams,
     EditTeamParams, LeadParams, LoginParams, MessageParams, ModeParams, ModelParams, PageParams,
-    PermissionModeParam, ScopeParam, SpawnAgentParams, StateParams, StopAgentParams,
-    TaskStatusParam, TranscriptParams, UrgencyParam,
+    PermissionModeParam, ScenarioParams, ScopeParam, SpawnAgentParams, StateParams,
+    StopAgentParams, TaskStatusParam, TranscriptParams, UrgencyParam,
 };
 pub use problem::Problem;
 pub use replay::ReplayView;
@@ -33,9 +33,9 @@ pub use response::{
     AgentListResponse, AgentResponse, ApprovalListResponse, ApprovalResponse, CatalogueAgentRow,
     CatalogueResponse, CommandAcceptedResponse, DeliveryState, EventListResponse, HealthResponse,
     LoginLinkResponse, MessageAcceptedResponse, MessageListResponse, MessageRow, OpenDelivery,
-    RuleListResponse, RuleRow, SessionResponse, SpawnAgentResponse, StateResponse,
-    TaskListResponse, TaskResponse, TeamEvent, TeamListResponse, TeamResponse, TranscriptResponse,
-    UsageResponse,
+    ProgressResponse, ProgressState, RuleListResponse, RuleRow, SessionResponse,
+    SpawnAgentResponse, StateResponse, TaskListResponse, TaskResponse, TeamEvent, TeamListResponse,
+    TeamResponse, TranscriptResponse, UsageResponse,
 };
 pub use run::{RUN_SCHEMA, RunLine, RunStatus, TaskCounts};
 pub use socket::{ControlFrame, SocketClose, SocketFrame, SocketRequest, StreamFrame, UserFrame};

@@ -19,6 +19,17 @@ pub struct CreateTeamParams {
     /// Its settings, as far as they differ from the defaults.
     #[schema(value_type = Option<Object>)]
     pub settings: Option<Map<String, Value>>,
+    /// A scenario, in TOML, that agents of the type `scripted` play in this team.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+}
+
+/// Another scenario for a team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioParams {
+    /// The scenario, in TOML.
+    pub scenario: String,
 }
 
 /// What a lead is made from.

@@ -271,6 +271,35 @@ pub struct UsageResponse {
     pub cap_micro_usd: Option<u64>,
 }
 
+/// How far a team is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProgressResponse {
+    /// The last event of the log. Whoever has seen all up to it knows the team that this is said of.
+    pub seq: u64,
+    /// Whether the team goes on by itself.
+    pub state: ProgressState,
+    /// Whether no task is open, where it has settled.
+    pub all_tasks_completed: bool,
+    /// Requests that only a person can decide, where it waits.
+    pub requests: Vec<u64>,
+    /// Slots of members that cannot go on alone, where it waits.
+    pub held: Vec<u64>,
+    /// Slots of members that are in a turn.
+    pub busy: Vec<u64>,
+}
+
+/// Whether a team goes on by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProgressState {
+    /// It does.
+    Working,
+    /// Nothing is left to do.
+    Settled,
+    /// Only people can go on.
+    Waiting,
+}
+
 /// The permissions that stand in a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleListResponse {

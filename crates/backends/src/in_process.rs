@@ -11,6 +11,7 @@ use aion_agent::identity::Identity;
 use aion_agent::provider::Provider;
 use aion_agent::runtime::{AgentRuntime, RuntimeConfig};
 use aion_agent::tools::{ToolConfig, Toolbox};
+use aion_core::id::TeamId;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -21,13 +22,18 @@ use super::{AgentSession, Availability, Backend, BackendError, BackendKind, Sign
 
 /// Who answers for an agent.
 pub trait ProviderSource: Send + Sync + fmt::Debug + 'static {
-    /// The provider for an agent of the catalogue and a model, or why there is none.
-    fn provider(&self, agent_type: &str, model: Option<&str>) -> Result<Arc<dyn Provider>, String>;
+    /// The provider for an agent of the catalogue and a model in a team, or why there is none.
+    fn provider(
+        &self,
+        team: &TeamId,
+        agent_type: &str,
+        model: Option<&str>,
+    ) -> Result<Arc<dyn Provider>, String>;
 }
 
 /// One provider for everybody.
 impl<P: Provider> ProviderSource for Arc<P> {
-    fn provider(&self, _: &str, _: Option<&str>) -> Result<Arc<dyn Provider>, String> {
+    fn provider(&self, _: &TeamId, _: &str, _: Option<&str>) -> Result<Arc<dyn Provider>, String> {
         Ok(Arc::<P>::clone(self))
     }
 }
@@ -60,8 +66,10 @@ impl InProcessBackend {
         signals: mpsc::Sender<Box<Signal>>,
     ) -> Result<Box<dyn AgentSession>, BackendError> {
         let SpawnSpec { team, slot, name, agent_type, model, workspace, host, .. } = spec;
-        let provider =
-            self.source.provider(&agent_type, model.as_deref()).map_err(BackendError::Spawn)?;
+        let provider = self
+            .source
+            .provider(&team, &agent_type, model.as_deref())
+            .map_err(BackendError::Spawn)?;
         let runtime = AgentRuntime {
             agent: name.clone(),
             model,

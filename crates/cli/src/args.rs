@@ -1,11 +1,26 @@
 //! The command line: words, options and their help; it carries nothing out.
 
 use std::ffi::OsString;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use self::agent::{AddAgent, Agent, KillAgent, Mode, RenameAgent};
+pub(crate) use self::approve::{
+    Agree, AnswerRequest, Approve, ListRequests, OneRequest, Refuse, Scope,
+};
+pub(crate) use self::daemon::{OfTeam, Open, Reach, Serve, Status, Stop};
+pub(crate) use self::message::{Message, SendMessage, Urgency};
+pub(crate) use self::task::{AddTask, AssignTask, CancelTask, Column, OneTask, Task};
+pub(crate) use self::team::{CreateTeam, EndTeam, RenameTeam, Team, WantedTeam};
+
+mod agent;
+mod approve;
+mod daemon;
+mod message;
+mod task;
+mod team;
 
 /// Makes coding agents work as one team.
 #[derive(Debug, Parser)]
@@ -48,10 +63,25 @@ pub(crate) enum Command {
     Run(Run),
     /// Serve teams over HTTP and WebSocket, until a signal stops it
     Serve(Serve),
-    /// List, show or undo teams
+    /// Say whether a daemon serves, and what it does
+    Status(Status),
+    /// Stop the daemon; the teams are kept
+    Stop(Stop),
+    /// Open the daemon's page in a browser, signed in
+    Open(Open),
+    /// Write to members, and read what is written
+    #[command(subcommand)]
+    Message(Message),
+    /// Answer what waits for your decision
+    #[command(subcommand)]
+    Approve(Approve),
+    /// Make, show, steer, end or undo teams
     #[command(subcommand)]
     Team(Team),
-    /// Show tasks
+    /// Bring members in, show, steer and end them
+    #[command(subcommand)]
+    Agent(Agent),
+    /// Show and change the tasks of a team
     #[command(subcommand)]
     Task(Task),
     /// Show what happened in a team
@@ -114,22 +144,9 @@ pub(crate) struct Run {
     /// How to show what happens
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub(crate) progress: Progress,
-    #[command(flatten)]
-    pub(crate) data: DataDir,
-}
-
-/// `aion serve`.
-#[derive(Debug, Args)]
-pub(crate) struct Serve {
-    /// Play a scenario file instead of asking a model, in every team of the data directory
-    #[arg(long, value_name = "FILE")]
-    pub(crate) script: Option<PathBuf>,
-    /// The address to listen on. Only this machine is served: 127.0.0.1 or `::1`
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    pub(crate) host: IpAddr,
-    /// The port to listen on; 0 takes a free one
-    #[arg(long, value_name = "PORT", default_value_t = 7717)]
-    pub(crate) port: u16,
+    /// Host the team in this process, which has to stay; no daemon is used
+    #[arg(long, env = "AION_NO_DAEMON", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) no_daemon: bool,
     #[command(flatten)]
     pub(crate) data: DataDir,
 }
@@ -161,22 +178,11 @@ pub(crate) enum Progress {
     None,
 }
 
-/// `aion team`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Team {
-    /// List the teams
-    Ls(Everything),
-    /// Show a team: members, tasks, what waits, what changed in its workspace
-    Show(OneTeam),
-    /// Put the workspace back as it was when the team began. Ignored files, submodules and nested repositories are left alone
-    Undo(Undo),
-}
-
 /// A command about all teams.
 #[derive(Debug, Args)]
 pub(crate) struct Everything {
     #[command(flatten)]
-    pub(crate) data: DataDir,
+    pub(crate) reach: Reach,
 }
 
 /// A command about one team.
@@ -185,7 +191,7 @@ pub(crate) struct OneTeam {
     /// The team: its id, its name, or their beginning [default: the one that was active last]
     pub(crate) team: Option<String>,
     #[command(flatten)]
-    pub(crate) data: DataDir,
+    pub(crate) reach: Reach,
 }
 
 /// `aion team undo`.
@@ -198,13 +204,6 @@ pub(crate) struct Undo {
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) data: DataDir,
-}
-
-/// `aion task`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Task {
-    /// List a team's tasks
-    Ls(OneTeam),
 }
 
 /// `aion log`.

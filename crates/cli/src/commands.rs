@@ -1,12 +1,19 @@
 //! The commands, one file each; they translate, and the runtime and the rules do the work.
 
+mod agent;
+mod approve;
 mod demo;
 mod export;
 mod help;
 mod log;
+mod message;
+mod open;
 mod replay;
 mod run;
 mod serve;
+mod status;
+mod steer;
+mod stop;
 mod task;
 mod team;
 
@@ -29,6 +36,12 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Demo(demo) => hosting(demo::run(demo, json)),
         Command::Run(run) => hosting(run::run(run, json)),
         Command::Serve(serve) => hosting(serve::run(serve, json)),
+        Command::Status(status) => asynchronous(status::run(status, json)),
+        Command::Stop(stop) => asynchronous(stop::run(stop, json)),
+        Command::Open(open) => asynchronous(open::run(open, json)),
+        Command::Message(message) => asynchronous(message::run(message, json)),
+        Command::Approve(approve) => asynchronous(approve::run(approve, json)),
+        Command::Agent(agent) => asynchronous(agent::run(agent, json)),
         Command::Team(team) => asynchronous(team::run(team, json)),
         Command::Task(task) => asynchronous(task::run(task, json)),
         Command::Log(log) => asynchronous(log::run(log, json)),

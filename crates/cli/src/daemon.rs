@@ -2,26 +2,20 @@
 //! no rules.
 
 use std::env;
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use aion_agent::leash::{DirectoryLedger, LeashConfig};
 use aion_agent::runtime::RuntimeConfig;
-use aion_agent::scripted::{Scenario, Scripted};
 use aion_agent::tools::ToolConfig;
-use aion_api::Exit;
-
 use aion_backends::{Availability, Backend, Environment, InProcessBackend, InProcessConfig};
-use aion_core::id::TeamId;
 use aion_runtime::tools::{Catalogue, CatalogueAgent};
 use aion_runtime::{Backends, House, TeamService};
 use aion_store::{EventStore, SqliteOptions, SqliteStore};
 
 use crate::exit::Failure;
 use crate::paths::{check_data_dir, prepare_data_dir};
+use crate::scenarios::Scenarios;
 
 /// The agent that plays a scenario.
 pub(crate) const SCRIPTED: &str = "scripted";
@@ -53,7 +47,7 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Opens the data directory and puts the house together. Needs a tokio runtime around it.
-    pub(crate) fn open(dir: &Path, scenario: Scenario) -> Result<Self, Failure> {
+    pub(crate) fn open(dir: &Path, scenarios: Arc<Scenarios>) -> Result<Self, Failure> {
         prepare_data_dir(dir)?;
         let store: Arc<dyn EventStore> =
             Arc::new(SqliteStore::open(dir, &SqliteOptions::default())?);
@@ -66,12 +60,11 @@ impl Daemon {
             runtime: Arc::new(RuntimeConfig::default()),
             tools: Arc::new(ToolConfig::new(leash, env::vars_os())),
         };
-        let provider = Arc::new(Scripted::new(scenario));
-        let backend = InProcessBackend::new(Arc::new(provider), config);
+        let backend = InProcessBackend::new(scenarios, config);
         let catalogue = Catalogue {
             agents: vec![CatalogueAgent {
                 agent_type: SCRIPTED.to_owned(),
-                description: "plays a scenario file".to_owned(),
+                description: "plays the scenario that its team was given".to_owned(),
                 availability: Availability::Available,
                 models: Vec::new(),
             }],
@@ -99,55 +92,4 @@ fn keep_agents_panics_quiet() {
             otherwise(panic);
         }
     }));
-}
-
-/// There is nobody to play the agents.
-pub(crate) fn no_provider() -> Failure {
-    Failure::new(
-        Exit::Authentication,
-        "provider.missing",
-        "no model provider is configured in this version of aion",
-    )
-    .with_hint("play a scenario with --script FILE, or watch `aion demo`")
-}
-
-/// Reads a scenario.
-pub(crate) fn scenario(path: &Path) -> Result<(Scenario, String), Failure> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        Failure::new(
-            Exit::NotFound,
-            "scenario.unreadable",
-            format!("read {}: {error}", path.display()),
-        )
-    })?;
-    let parsed = parse_scenario(&path.display().to_string(), &text)?;
-    Ok((parsed, text))
-}
-
-/// Reads a scenario's text; `name` is what messages call it.
-pub(crate) fn parse_scenario(name: &str, text: &str) -> Result<Scenario, Failure> {
-    Scenario::parse(name, text)
-        .map_err(|error| Failure::new(Exit::Usage, "scenario.invalid", error.to_string()))
-}
-
-/// Keeps a team's scenario beside its log, so that the team can go on without being given it again.
-pub(crate) fn keep_scenario(dir: &Path, team: &TeamId, text: &str) -> Result<(), Failure> {
-    let path = kept_scenario(dir, team);
-    let write = || {
-        fs::create_dir_all(dir.join("scenarios"))?;
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    };
-    write().map_err(|error| Failure::io(format!("keep {}", path.display()), &error))
-}
-
-/// Where a team's scenario is kept.
-pub(crate) fn kept_scenario(dir: &Path, team: &TeamId) -> PathBuf {
-    dir.join("scenarios").join(format!("{team}.toml"))
 }

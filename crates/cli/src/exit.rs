@@ -34,6 +34,27 @@ impl Failure {
         self
     }
 
+    /// The stable code.
+    pub(crate) fn code(&self) -> &str {
+        &self.body.error.code
+    }
+
+    /// The sentence for people.
+    pub(crate) fn message(&self) -> &str {
+        &self.body.error.message
+    }
+
+    /// The exit code that goes with it.
+    #[cfg(test)]
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// It as one JSON object.
+    pub(crate) fn body(&self) -> &ErrorBody {
+        &self.body
+    }
+
     /// A command line that cannot be carried out as it stands.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "usage", message)
@@ -114,10 +135,16 @@ pub(crate) const EXIT_CODES: &[(Exit, &str)] = &[
     (Exit::Failure, "a task, an agent or a tool failed"),
     (Exit::Usage, "the command line cannot be understood, or an id is ambiguous"),
     (Exit::Incomplete, "the run ended before all its tasks were completed"),
-    (Exit::Authentication, "a model provider is missing, or wants a login"),
+    (
+        Exit::Authentication,
+        "a model provider is missing or wants a login, or the daemon does not take our token",
+    ),
     (Exit::NeedsInput, "only a person can go on: a request waits for a decision"),
     (Exit::Budget, "the budget is used up"),
-    (Exit::Unreachable, "the data directory is in use, damaged, or not ours"),
+    (
+        Exit::Unreachable,
+        "the daemon cannot be reached, or the data directory is in use, damaged, or not ours",
+    ),
     (Exit::Conflict, "somebody else changed it first"),
     (Exit::NotFound, "there is no such team, member or file"),
     (Exit::Interrupted, "ended by Ctrl+C; the team's state is kept"),

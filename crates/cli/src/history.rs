@@ -163,23 +163,47 @@ pub(crate) async fn last_lead_turn(
     Ok(None)
 }
 
+/// What a person may look for by its id, by its name, or by the beginning of either.
+pub(crate) trait Sought {
+    /// Its id.
+    fn id(&self) -> &str;
+    /// Its name.
+    fn name(&self) -> &str;
+    /// When it was active last.
+    fn active(&self) -> u64;
+}
+
+impl Sought for TeamRow {
+    fn id(&self) -> &str {
+        self.team.as_str()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn active(&self) -> u64 {
+        self.updated_wall_ms
+    }
+}
+
 /// The team that a person means: by id, by name, or by the beginning of either. Without a word it
 /// is the one that was active last.
-pub(crate) fn find<'a>(teams: &'a [TeamRow], wanted: Option<&str>) -> Result<&'a TeamRow, Failure> {
+pub(crate) fn find<'a, T: Sought>(teams: &'a [T], wanted: Option<&str>) -> Result<&'a T, Failure> {
     let Some(wanted) = wanted else {
-        return teams.iter().max_by_key(|team| team.updated_wall_ms).ok_or_else(|| {
+        return teams.iter().max_by_key(|team| team.active()).ok_or_else(|| {
             not_found("there is no team yet".to_owned()).with_hint("aion demo makes one to look at")
         });
     };
-    if let Some(team) = teams.iter().find(|team| team.team.as_str() == wanted) {
+    if let Some(team) = teams.iter().find(|team| team.id() == wanted) {
         return Ok(team);
     }
-    let by = |fits: &dyn Fn(&TeamRow) -> bool| -> Vec<&'a TeamRow> {
+    let by = |fits: &dyn Fn(&T) -> bool| -> Vec<&'a T> {
         teams.iter().filter(|team| fits(team)).collect()
     };
-    let named = by(&|team| team.name == wanted);
+    let named = by(&|team| team.name() == wanted);
     let found = if named.is_empty() && !wanted.is_empty() {
-        by(&|team| team.team.as_str().starts_with(wanted) || team.name.starts_with(wanted))
+        by(&|team| team.id().starts_with(wanted) || team.name().starts_with(wanted))
     } else {
         named
     };
@@ -190,7 +214,7 @@ pub(crate) fn find<'a>(teams: &'a [TeamRow], wanted: Option<&str>) -> Result<&'a
         several => {
             let list: Vec<String> = several
                 .iter()
-                .map(|team| format!("  {}  {}", team.team, clean_line(&team.name, 60)))
+                .map(|team| format!("  {}  {}", team.id(), clean_line(team.name(), 60)))
                 .collect();
             let wanted = clean_line(wanted, 80);
             let message = format!("{wanted:?} may be any of {} teams", several.len());

@@ -4,7 +4,9 @@
 
 mod answer;
 mod args;
+mod client;
 mod commands;
+mod confirm;
 mod counts;
 mod daemon;
 mod describe;
@@ -12,21 +14,22 @@ mod details;
 mod exit;
 mod follow;
 mod git;
+mod groundwork;
 mod history;
 mod hosting;
 mod interrupt;
+mod logs;
 mod output;
 mod paths;
 mod progress;
+mod scenarios;
 mod terminal;
 
 use std::process::ExitCode;
 
+use crate::exit::Failure;
 use aion_server::view;
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
-
-use crate::exit::Failure;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
@@ -34,7 +37,6 @@ fn main() -> ExitCode {
         // Before anything else: this process holds another one, and does nothing beside it.
         return aion_agent::leash::leash_main(words);
     }
-    log_to_stderr();
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && std::env::args_os().any(|word| word == "--json") => {
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         }
         Err(error) => error.exit(),
     };
+    logs::begin(&cli.command);
     let json = cli.json;
     match commands::run(cli) {
         Ok(exit) => ExitCode::from(exit.code()),
@@ -58,15 +61,5 @@ fn misunderstood(error: &clap::Error) -> Failure {
     match parts.next() {
         Some(rest) => failure.with_hint(rest),
         None => failure,
-    }
-}
-
-/// With `AION_LOG`, for example `AION_LOG=debug`, what goes on inside is written to standard error.
-fn log_to_stderr() {
-    if std::env::var_os("AION_LOG").is_some() {
-        tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::from_env("AION_LOG"))
-            .with_writer(std::io::stderr)
-            .init();
     }
 }

@@ -15,6 +15,7 @@ use crate::auth::{Access, Principal};
 use crate::editor::Editor;
 use crate::error::{Answer, Failure};
 use crate::feed::Feed;
+use crate::groundwork::Groundwork;
 use crate::metrics::Counts;
 
 /// Cheap to clone.
@@ -34,6 +35,8 @@ pub(crate) struct Inner {
     pub(crate) owners: Mutex<BTreeMap<TeamId, Arc<str>>>,
     /// Where fresh workspaces are made.
     pub(crate) workspaces: PathBuf,
+    /// What is prepared around a team's beginning.
+    pub(crate) groundwork: Arc<dyn Groundwork>,
     /// The port that everybody calls.
     pub(crate) port: u16,
     /// Ends every WebSocket.

@@ -9,6 +9,8 @@ use aion_runtime::{CreateError, OpenError, StoreError, SubmitError};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::groundwork::GroundworkError;
+
 /// A failure on its way to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -178,6 +180,18 @@ impl From<CreateError> for Failure {
         match error {
             CreateError::Submit(error) => error.into(),
             CreateError::Open(error) => error.into(),
+        }
+    }
+}
+
+impl From<GroundworkError> for Failure {
+    fn from(error: GroundworkError) -> Self {
+        match error {
+            GroundworkError::Refused { code, detail } => Self::invalid(&code, detail),
+            GroundworkError::Failed(_) => {
+                tracing::error!(%error, "a team could not be prepared");
+                unavailable("team.not_prepared", &error)
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! becomes a word of `aion-api`. Who may do what is decided by the rules; who somebody is, by the
 //! credential alone ([`AccessToken`]).
 
+mod activity;
 mod app;
 mod auth;
 mod convert;
@@ -12,6 +13,7 @@ mod error;
 mod extract;
 mod feed;
 mod gate;
+mod groundwork;
 mod history;
 mod http;
 mod metrics;
@@ -20,6 +22,8 @@ mod serve;
 pub mod view;
 mod ws;
 
+pub use activity::Activity;
 pub use auth::{AccessToken, TokenError};
+pub use groundwork::{Groundwork, GroundworkError};
 pub use openapi::document;
 pub use serve::{ServeError, Server, ServerConfig};

@@ -2,22 +2,50 @@
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use aion_runtime::TeamRow;
 
 /// Counts since the daemon began.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counts {
     /// Answers by the first digit of their status, from 1xx on.
     answers: [AtomicU64; 5],
     sockets: AtomicI64,
     too_slow: AtomicU64,
+    began: Instant,
+    /// When the last answer was given, in milliseconds after the beginning.
+    last: AtomicU64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            answers: Default::default(),
+            sockets: AtomicI64::new(0),
+            too_slow: AtomicU64::new(0),
+            began: Instant::now(),
+            last: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Counts {
     pub(crate) fn answered(&self, status: u16) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         self.answers[class].fetch_add(1, Ordering::Relaxed);
+        self.touch();
+    }
+
+    /// How long nobody has got an answer.
+    pub(crate) fn silent_for(&self) -> Duration {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        self.began.elapsed().saturating_sub(last)
+    }
+
+    fn touch(&self) {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
     }
 
     pub(crate) fn socket_opened(&self) {
@@ -26,6 +54,7 @@ impl Counts {
 
     pub(crate) fn socket_closed(&self) {
         self.sockets.fetch_sub(1, Ordering::Relaxed);
+        self.touch();
     }
 
     pub(crate) fn sockets(&self) -> i64 {

@@ -70,7 +70,8 @@ impl Modify for Credentials {
 fn routes() -> OpenApiRouter<App> {
     let mut routes = plain_routes();
     for item in routes.get_openapi_mut().paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
+        let operations =
+            [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
         operations.into_iter().flatten().for_each(name_by_noun);
     }
     routes
@@ -98,7 +99,10 @@ fn plain_routes() -> OpenApiRouter<App> {
         .routes(routes!(teams::pause))
         .routes(routes!(teams::resume))
         .routes(routes!(teams::stop))
+        .routes(routes!(teams::archive))
         .routes(routes!(state::usage))
+        .routes(routes!(state::progress))
+        .routes(routes!(teams::keep_scenario))
         .routes(routes!(agents::spawn, agents::list))
         .routes(routes!(agents::show, agents::edit, agents::remove))
         .routes(routes!(agents::interrupt))

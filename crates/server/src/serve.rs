@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aion_core::id::Seq;
@@ -14,10 +14,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::activity::Activity;
 use crate::app::{App, Inner};
 use crate::auth::{Access, AccessToken};
 use crate::editor::Editor;
 use crate::feed::Feed;
+use crate::groundwork::Groundwork;
 use crate::metrics::Counts;
 use crate::openapi::router;
 
@@ -35,6 +37,8 @@ pub struct ServerConfig {
     pub token: AccessToken,
     /// Where workspaces are made for teams that have none.
     pub workspaces: PathBuf,
+    /// What is prepared around a team's beginning.
+    pub groundwork: Arc<dyn Groundwork>,
 }
 
 /// Why the daemon does not serve.
@@ -95,6 +99,7 @@ impl Server {
             counts: Counts::default(),
             owners: Mutex::default(),
             workspaces: config.workspaces,
+            groundwork: config.groundwork,
             port: address.port(),
             stop,
             sockets: TaskTracker::new(),
@@ -106,6 +111,11 @@ impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whether anybody wants something of the daemon.
+    pub fn activity(&self) -> Activity {
+        Activity::new(self.app.clone())
     }
 
     /// A link that signs a browser in, once.

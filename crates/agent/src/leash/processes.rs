@@ -68,8 +68,14 @@ pub(super) fn below(all: &[Process], root: i32) -> Vec<Process> {
         .collect()
 }
 
+/// When a process that lives began, in clock ticks since the machine's start. Together with
+/// [`boot_id`] it tells a process from another one that was given its number later.
+pub fn birth(pid: i32) -> Option<u64> {
+    Process::find(pid).filter(|process| !process.zombie).map(|process| process.start)
+}
+
 /// The identity of the machine's present run: process ids and start times mean nothing in another.
-pub(super) fn boot_id() -> String {
+pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|id| id.trim().to_owned())
         .unwrap_or_default()

@@ -10,7 +10,7 @@ use aion_agent::provider::{
 use aion_agent::scripted::{Scenario, Scripted};
 use aion_agent::tools::ToolConfig;
 use aion_backends::{Backend, BackendKind, InProcessBackend, InProcessConfig, ProviderSource};
-use aion_core::id::TurnId;
+use aion_core::id::{TeamId, TurnId};
 use aion_core::transcript::Content;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
@@ -56,7 +56,12 @@ async fn handed_over_mail_is_read_before_the_next_step() {
 struct Catalogue;
 
 impl ProviderSource for Catalogue {
-    fn provider(&self, agent_type: &str, model: Option<&str>) -> Result<Arc<dyn Provider>, String> {
+    fn provider(
+        &self,
+        _: &TeamId,
+        agent_type: &str,
+        model: Option<&str>,
+    ) -> Result<Arc<dyn Provider>, String> {
         match (agent_type, model) {
             ("scripted", None) => Ok(Arc::new(Immediate::new("yes"))),
             _ => Err(format!("there is no agent {agent_type:?}; there is: scripted")),

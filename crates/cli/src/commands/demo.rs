@@ -8,6 +8,7 @@ use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aion_api::{Exit, FileChange};
@@ -22,7 +23,7 @@ use self::account::{Account, count};
 use super::team::print_changes;
 use crate::answer::{self, Answer, Decider, Typed};
 use crate::args::Demo;
-use crate::daemon::{self, Daemon};
+use crate::daemon::Daemon;
 use crate::exit::{Failure, Outcome};
 use crate::follow::{End, Follow};
 use crate::git::Repository;
@@ -30,6 +31,7 @@ use crate::history::read_all;
 use crate::hosting::{Opened, begin};
 use crate::interrupt::Signals;
 use crate::progress::{JsonLines, StoryTeller, Watcher};
+use crate::scenarios::{self, Scenarios};
 use crate::terminal::{Paint, clean_line};
 use crate::{counts, output};
 
@@ -71,8 +73,8 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     set_up(&place.site)?;
     let text =
         PARTS.iter().fold(SCENARIO.to_owned(), |text, (name, part)| text.replace(name, part));
-    let scenario = daemon::parse_scenario("demo/scenario.toml", &text)?;
-    let daemon = Daemon::open(&place.data, scenario)?;
+    let scenario = scenarios::parse("demo/scenario.toml", &text)?;
+    let daemon = Daemon::open(&place.data, Arc::new(Scenarios::one(&place.data, scenario)))?;
     let goal = format!(
         "Make the page for the open day of Harbour Garden. The edition code is {code}; it has to \
          stand on every page. The accent colour is {accent}. README.md says what the page needs."
@@ -80,7 +82,7 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     let Opened { handle, beginning, from, last } =
         begin(&daemon, NAME, &place.site, goal, PermissionMode::Default).await?;
     let team = handle.team().clone();
-    daemon::keep_scenario(&place.data, &team, &text)?;
+    scenarios::keep(&place.data, &team, &text)?;
     if !json {
         introduce(&place, &args)?;
     }

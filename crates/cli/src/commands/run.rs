@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aion_agent::scripted::Scenario;
@@ -24,6 +25,7 @@ use crate::hosting::{self, Opened, begin, resume, submit_failure};
 use crate::interrupt::Signals;
 use crate::paths::data_dir;
 use crate::progress::{Beginning, JsonLines, Plain, Quiet, Tree, Watcher};
+use crate::scenarios::{self, Scenarios};
 use crate::terminal::{clean_line, is_screen};
 use crate::{output, view};
 
@@ -47,7 +49,7 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
     if let Some(goal) = &goal {
         Repository::refuse_data_inside(&goal.workspace, &dir)?;
     }
-    let daemon = Daemon::open(&dir, scenario)?;
+    let daemon = Daemon::open(&dir, Arc::new(Scenarios::one(&dir, scenario)))?;
     let opened = match (&resumed, goal) {
         (Some(team), _) => resume(&daemon, team, &dir).await,
         (None, Some(goal)) => start(&daemon, goal, &members).await,
@@ -132,13 +134,13 @@ fn scenario(
     resumed: Option<&TeamId>,
 ) -> Result<(Scenario, Option<String>), Failure> {
     if let Some(path) = &args.script {
-        let (scenario, text) = daemon::scenario(path)?;
+        let (scenario, text) = scenarios::scenario(path)?;
         return Ok((scenario, Some(text)));
     }
-    let kept = resumed.map(|team| daemon::kept_scenario(dir, team)).filter(|path| path.exists());
+    let kept = resumed.map(|team| scenarios::kept(dir, team)).filter(|path| path.exists());
     match kept {
-        Some(path) => Ok((daemon::scenario(&path)?.0, None)),
-        None => Err(daemon::no_provider()),
+        Some(path) => Ok((scenarios::scenario(&path)?.0, None)),
+        None => Err(scenarios::no_provider()),
     }
 }
 
@@ -250,7 +252,7 @@ async fn prepare(
     resumed: bool,
 ) -> Result<(), Failure> {
     if let Some(text) = text {
-        daemon::keep_scenario(dir, opened.handle.team(), text)?;
+        scenarios::keep(dir, opened.handle.team(), text)?;
     }
     if resumed { bring_in(daemon, opened, members).await } else { Ok(()) }
 }

@@ -1,51 +1,129 @@
-//! `aion serve`: the daemon in the foreground, until a signal stops it; teams go on where they were.
+//! `aion serve`: the daemon, until a signal or idleness stops it; teams go on where they were.
 
 use std::error::Error;
+use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use aion_api::Exit;
-use aion_server::{AccessToken, ServeError, Server, ServerConfig, TokenError};
+use aion_server::{AccessToken, Activity, ServeError, Server, ServerConfig, TokenError};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Serve;
-use crate::daemon::{self, Daemon};
+use crate::client::{DaemonFile, Look, Start, look, start};
+use crate::daemon::Daemon;
 use crate::exit::{Failure, Outcome};
+use crate::groundwork::Ground;
 use crate::hosting::OWNER;
 use crate::interrupt::Signals;
 use crate::output;
 use crate::paths::data_dir;
+use crate::scenarios::{Scenarios, scenario};
+
+/// Where a daemon listens unless told otherwise.
+const PORT: u16 = 7717;
 
 pub(super) async fn run(args: Serve, json: bool) -> Outcome {
-    let Some(script) = &args.script else {
-        return Err(daemon::no_provider());
-    };
-    let (scenario, _) = daemon::scenario(script)?;
     let dir = data_dir(args.data.data_dir.as_deref())?;
+    if args.detach {
+        return detach(&args, &dir, json).await;
+    }
+    if args.on_demand {
+        // A session of its own: what ends the terminal or the command that started it does not
+        // end the daemon. Whoever leads a session already needs no other.
+        let _ = nix::unistd::setsid();
+    }
+    let served = in_foreground(&args, &dir, json).await;
+    if let (true, Err(failure)) = (args.on_demand, &served) {
+        // The command that started it reads one line: this one.
+        output::json(failure.body())?;
+    }
+    served
+}
+
+async fn in_foreground(args: &Serve, dir: &Path, json: bool) -> Outcome {
+    let otherwise = match &args.script {
+        Some(script) => Some(scenario(script)?.0),
+        None => None,
+    };
     let mut signals = Signals::listen()?;
-    let daemon = Daemon::open(&dir, scenario)?;
-    let served = serve(&args, json, &dir, &daemon, &mut signals).await;
+    let scenarios = Arc::new(Scenarios::kept(dir, otherwise));
+    let daemon =
+        Daemon::open(dir, Arc::clone(&scenarios)).map_err(|failure| taken(failure, dir))?;
+    let served = serve(args, json, dir, &daemon, scenarios, &mut signals).await;
     daemon.close().await;
     served
+}
+
+/// Says where the daemon is that has the data directory.
+fn taken(failure: Failure, dir: &Path) -> Failure {
+    match look(dir) {
+        Look::There(file) if failure.code() == "data_dir.locked" => Failure::new(
+            Exit::Unreachable,
+            "data_dir.locked",
+            format!(
+                "a daemon serves {} already, at {} (process {})",
+                dir.display(),
+                file.url,
+                file.pid
+            ),
+        )
+        .with_hint("aion status shows it, aion stop stops it"),
+        Look::There(_) | Look::Gone(_) | Look::Nobody => failure,
+    }
+}
+
+/// Starts a daemon in the background.
+async fn detach(args: &Serve, dir: &Path, json: bool) -> Outcome {
+    if let Look::There(file) = look(dir) {
+        let failure = Failure::new(Exit::Unreachable, "data_dir.locked", "");
+        return Err(taken(failure, &file.data_dir));
+    }
+    let mut arguments = vec!["--host".to_owned(), args.host.to_string()];
+    if let Some(port) = args.port {
+        arguments.extend(["--port".to_owned(), port.to_string()]);
+    }
+    if let Some(script) = &args.script {
+        let script =
+            std::path::absolute(script).map_err(|error| Failure::io(script.display(), &error))?;
+        arguments.extend(["--script".to_owned(), script.display().to_string()]);
+    }
+    let file = start(dir, &Start { idle_exit: args.idle_exit, arguments }).await?;
+    if json {
+        output::json(&json!({ "type": "serving", "url": file.url, "pid": file.pid }))?;
+    } else {
+        output::line(&format!(
+            "aion serves at {} (process {})\naion open signs a browser in, aion stop stops it",
+            file.url, file.pid
+        ))?;
+    }
+    Ok(Exit::Success)
 }
 
 async fn serve(
     args: &Serve,
     json: bool,
-    dir: &std::path::Path,
+    dir: &Path,
     daemon: &Daemon,
+    scenarios: Arc<Scenarios>,
     signals: &mut Signals,
 ) -> Outcome {
     let token_file = dir.join("token");
     let config = ServerConfig {
-        listen: SocketAddr::new(args.host, args.port),
+        listen: SocketAddr::new(args.host, args.port.unwrap_or(PORT)),
         user: OWNER.to_owned(),
         token: AccessToken::open(&token_file).map_err(|error| token_failure(&error))?,
         workspaces: dir.join("workspaces"),
+        groundwork: Arc::new(Ground::new(dir, scenarios)),
     };
-    let server =
-        Server::bind(daemon.service.clone(), config).await.map_err(|error| failure(&error))?;
+    let server = bind(args, daemon, config).await.map_err(|error| failure(&error))?;
     let url = format!("http://{}", server.address());
+    let file = DaemonFile::of_this_process(dir, &url, args.on_demand);
+    file.leave()?;
+    tracing::info!(%url, version = file.version, "serving");
     let (login_url, token_file) = (server.login_link(), token_file.display().to_string());
     if json {
         let line = json!({
@@ -60,22 +138,62 @@ async fn serve(
              Ctrl+C stops it; the teams are kept, and go on when it serves again"
         ))?;
     }
-    let stop = CancellationToken::new();
-    let serving = server.run(stop.clone());
-    tokio::pin!(serving);
-    let ended = tokio::select! {
-        ended = &mut serving => ended,
-        _ = signals.next() => {
-            stop.cancel();
-            tokio::select! {
-                ended = &mut serving => ended,
-                // Asked twice: what is open is not waited for.
-                _ = signals.next() => Ok(()),
-            }
-        }
-    };
+    let ended = until_the_end(args.idle_exit, server, signals).await;
+    file.take_away();
     ended.map_err(|error| Failure::io("serve", &error))?;
     Ok(Exit::Success)
+}
+
+/// Listens; a daemon that was started by itself takes another port where its own is in use.
+async fn bind(args: &Serve, daemon: &Daemon, config: ServerConfig) -> Result<Server, ServeError> {
+    let first = Server::bind(daemon.service.clone(), config.clone()).await;
+    match first {
+        Err(ServeError::Listen { ref source, .. })
+            if args.on_demand
+                && args.port.is_none()
+                && source.kind() == io::ErrorKind::AddrInUse =>
+        {
+            let listen = SocketAddr::new(args.host, 0);
+            Server::bind(daemon.service.clone(), ServerConfig { listen, ..config }).await
+        }
+        other => other,
+    }
+}
+
+async fn until_the_end(
+    idle_exit: Option<Duration>,
+    server: Server,
+    signals: &mut Signals,
+) -> io::Result<()> {
+    let stop = CancellationToken::new();
+    let activity = server.activity();
+    let serving = server.run(stop.clone());
+    tokio::pin!(serving);
+    tokio::select! {
+        ended = &mut serving => return ended,
+        _ = signals.next() => tracing::info!("asked to stop"),
+        () = idle(idle_exit, activity) => tracing::info!("nobody needs it: it stops by itself"),
+    }
+    stop.cancel();
+    tokio::select! {
+        ended = &mut serving => ended,
+        // Asked twice: what is open is not waited for.
+        _ = signals.next() => Ok(()),
+    }
+}
+
+/// Waits until nobody has wanted anything for a while.
+async fn idle(limit: Option<Duration>, activity: Activity) {
+    let Some(limit) = limit else {
+        return std::future::pending().await;
+    };
+    loop {
+        match activity.idle_for().await {
+            Some(idle) if idle >= limit => return,
+            Some(idle) => tokio::time::sleep(limit.saturating_sub(idle)).await,
+            None => tokio::time::sleep(limit).await,
+        }
+    }
 }
 
 fn failure(error: &ServeError) -> Failure {

@@ -3,14 +3,18 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
-use aion_api::{AgentStatus, Exit, FileChange, FileChangeKind, StatusReason, TaskState, TeamView};
+use aion_api::{
+    AgentStatus, Exit, FileChange, FileChangeKind, StatusReason, TaskState, TeamListResponse,
+    TeamView,
+};
 use aion_core::id::SlotId;
 use aion_core::time::Timestamp;
 use aion_store::TeamRow;
 use serde_json::json;
 
-use super::Reading;
+use super::{Reading, steer};
 use crate::args::{self, Everything, OneTeam, Undo};
+use crate::client::connect;
 use crate::daemon;
 use crate::exit::{Failure, Outcome};
 use crate::git::Repository;
@@ -20,6 +24,17 @@ use crate::{counts, output, view};
 
 pub(super) async fn run(command: args::Team, json: bool) -> Outcome {
     match command {
+        args::Team::Create(args) => steer::create(args, json).await,
+        args::Team::Rename(args) => steer::rename(args, json).await,
+        args::Team::Pause(args) => {
+            steer::tell(&args, "pause", "is paused: no member starts a turn", json).await
+        }
+        args::Team::Resume(args) => steer::tell(&args, "resume", "goes on", json).await,
+        args::Team::Stop(args) => {
+            steer::tell(&args, "stop", "is stopped; aion team resume lets it go on", json).await
+        }
+        args::Team::Archive(args) => steer::archive(args, json).await,
+        args::Team::Rm(args) => steer::remove(args, json).await,
         args::Team::Ls(everything) => list(&everything, json).await,
         args::Team::Show(one) => show(&one, json).await,
         args::Team::Undo(args) => undo(&args, json).await,
@@ -27,8 +42,12 @@ pub(super) async fn run(command: args::Team, json: bool) -> Outcome {
 }
 
 async fn list(args: &Everything, json: bool) -> Outcome {
-    let reading = Reading::open(&args.data).await?;
-    let rows: Vec<aion_api::TeamRow> = reading.teams.iter().map(row).collect();
+    let rows: Vec<aion_api::TeamRow> = if args.reach.url.is_some() {
+        let list: TeamListResponse = connect(&args.reach).await?.get("/api/teams").await?;
+        list.teams
+    } else {
+        Reading::open(&args.reach.data).await?.teams.iter().map(row).collect()
+    };
     if json {
         output::json(&rows)?;
     } else if rows.is_empty() {
@@ -86,7 +105,7 @@ fn when(ms: u64) -> String {
 }
 
 async fn show(args: &OneTeam, json: bool) -> Outcome {
-    let reading = Reading::open(&args.data).await?;
+    let reading = Reading::open(&args.reach.data).await?;
     let (store, row) = reading.team(args.team.as_deref())?;
     let totals = store.totals(&row.team).await?;
     let folded = fold(store, &row.team, None).await?;

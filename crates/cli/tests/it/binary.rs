@@ -75,10 +75,43 @@ impl Home {
         command
     }
 
+    /// The process of the daemon that left its file here, if any.
+    pub(crate) fn daemon(&self) -> Option<i32> {
+        let text = fs::read(self.data().join("daemon.json")).ok()?;
+        let file: Value = serde_json::from_slice(&text).ok()?;
+        i32::try_from(file["pid"].as_i64()?).ok()
+    }
+
+    /// Ends the daemon as a crash would, and waits until it is gone.
+    pub(crate) fn kill_daemon(&self) {
+        let pid = self.daemon().unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)
+            .unwrap();
+        while alive(pid) {
+            std::thread::yield_now();
+        }
+    }
+
     /// Runs the binary to its end.
     pub(crate) fn aion<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Ran {
         Ran::from(self.command(args).output().unwrap())
     }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // A test that failed leaves nobody behind.
+        if self.daemon().is_some() {
+            let _ = self.command(["stop", "--now"]).output();
+        }
+    }
+}
+
+/// Whether a process is there, and no corpse.
+fn alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default().trim().chars().next();
+    state.is_some_and(|state| state != 'Z')
 }
 
 /// Nothing of the surroundings but what every process needs.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod binary;
+mod daemon;
 mod demo;
 mod ends;
 mod errors;

@@ -77,7 +77,6 @@ fn a_daemon_is_one_a_data_directory_and_only_for_this_machine() {
         let all = ["serve", "--json"].iter().chain(args);
         assert_eq!(home.aion(all).code(code).error_code(), error, "{args:?}");
     };
-    check(&[], 4, "provider.missing");
     check(&["--script", shown, "--host", "0.0.0.0"], 2, "serve.not_loopback");
     check(&["--script", shown, "--host", "192.0.2.1"], 2, "serve.not_loopback");
 

@@ -1,7 +1,9 @@
 //! A team as it was, and what it used.
 
-use aion_api::{StateParams, StateResponse, UsageResponse};
-use aion_core::id::Seq;
+use aion_api::{ProgressResponse, ProgressState, StateParams, StateResponse, UsageResponse};
+use aion_core::command::{Caller, Command};
+use aion_core::id::{Seq, SlotId};
+use aion_core::team::{Progress, Team};
 use axum::Json;
 use axum::extract::State;
 
@@ -76,4 +78,49 @@ pub(crate) async fn usage(
         })
         .await?;
     Ok(Json(usage))
+}
+
+/// Say whether a team goes on by itself, and up to which event that is so.
+#[utoipa::path(
+    get,
+    path = "/api/teams/{team_id}/progress",
+    tag = "teams",
+    params(("team_id" = String, Path)),
+    responses((status = 200, description = "How far it is", body = ProgressResponse), Problems)
+)]
+pub(crate) async fn progress(
+    State(app): State<App>,
+    principal: Principal,
+    At(team): At<String>,
+) -> Answer<Json<ProgressResponse>> {
+    let team = app.team(&principal, &team).await?;
+    let mut progress = app.read(&team, progress_of).await?;
+    // Asked after the state: what was read holds no event beyond this one.
+    progress.seq = team.submit(Caller::System, None, Command::Tick).await?.seq.0;
+    Ok(Json(progress))
+}
+
+fn progress_of(team: &Team) -> ProgressResponse {
+    let number = |slot: SlotId| u64::from(slot.0);
+    let busy = team.agents().filter(|agent| agent.turn().is_some()).map(|a| number(a.slot()));
+    let answer = |state, all_tasks_completed, requests, held| ProgressResponse {
+        seq: 0,
+        state,
+        all_tasks_completed,
+        requests,
+        held,
+        busy: busy.collect(),
+    };
+    match team.progress() {
+        Progress::Working => answer(ProgressState::Working, false, Vec::new(), Vec::new()),
+        Progress::Settled { all_tasks_completed } => {
+            answer(ProgressState::Settled, all_tasks_completed, Vec::new(), Vec::new())
+        }
+        Progress::Waiting { requests, held } => answer(
+            ProgressState::Waiting,
+            false,
+            requests.into_iter().map(|request| request.0).collect(),
+            held.into_iter().map(number).collect(),
+        ),
+    }
 }

@@ -1,10 +1,11 @@
 //! Teams: made, listed, changed, held, and erased.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use aion_api::{
-    CommandAcceptedResponse, CreateTeamParams, EditTeamParams, TeamListResponse, TeamResponse,
-    TeamRow,
+    CommandAcceptedResponse, CreateTeamParams, EditTeamParams, ScenarioParams, TeamListResponse,
+    TeamResponse, TeamRow,
 };
 use aion_core::Rejection;
 use aion_core::agent::{MemberSpec, PermissionMode};
@@ -75,6 +76,7 @@ pub(crate) async fn create(
         None => Settings::default(),
     };
     let workspace = workspace(&app, &id, params.workspace.as_deref()).await?;
+    prepare(&app, &id, &workspace, params.scenario).await?;
     let lead = MemberSpec {
         name: AgentName::lead(),
         label: None,
@@ -88,8 +90,14 @@ pub(crate) async fn create(
         parent_conversation: None,
     };
     let name = params.name.unwrap_or_else(|| name_of(&workspace));
-    let new =
-        NewTeam { name, owner: principal.user.clone(), workspace, solo: false, lead, settings };
+    let new = NewTeam {
+        name,
+        owner: principal.user.clone(),
+        workspace: workspace.clone(),
+        solo: false,
+        lead,
+        settings,
+    };
     let credential = Some(principal.credential.clone());
     match app.service.create_as(id.clone(), Caller::User, credential, new).await {
         Ok(team) => {
@@ -101,8 +109,56 @@ pub(crate) async fn create(
             let team = app.team(&principal, id.as_str()).await?;
             show_as(&app, &team, StatusCode::OK).await
         }
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            if !matches!(error, CreateError::Submit(SubmitError::Unavailable(_))) {
+                let (groundwork, id) = (Arc::clone(&app.groundwork), id.clone());
+                waiting(move || groundwork.forget(&id, Path::new(&workspace))).await?;
+            }
+            Err(error.into())
+        }
     }
+}
+
+/// Give a team another scenario; its scripted agents play it from their next start on.
+#[utoipa::path(
+    put,
+    path = "/api/teams/{team_id}/scenario",
+    tag = "teams",
+    params(("team_id" = String, Path)),
+    request_body = ScenarioParams,
+    responses((status = 204, description = "It is kept"), Problems)
+)]
+pub(crate) async fn keep_scenario(
+    State(app): State<App>,
+    principal: Principal,
+    At(team): At<String>,
+    Body(params): Body<ScenarioParams>,
+) -> Answer<StatusCode> {
+    let team = app.team(&principal, &team).await?;
+    let (groundwork, id) = (Arc::clone(&app.groundwork), team.team().clone());
+    waiting(move || groundwork.keep_scenario(&id, &params.scenario)).await??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn prepare(
+    app: &App,
+    team: &TeamId,
+    workspace: &str,
+    scenario: Option<String>,
+) -> Answer<()> {
+    let (groundwork, team) = (Arc::clone(&app.groundwork), team.clone());
+    let workspace = Path::new(workspace).to_owned();
+    let prepared =
+        waiting(move || groundwork.prepare(&team, &workspace, scenario.as_deref())).await?;
+    Ok(prepared?)
+}
+
+/// Does what waits for a disk or a program where it keeps nobody else.
+async fn waiting<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(%error, "the groundwork of a team fell");
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "daemon.fault", "the daemon made a mistake")
+    })
 }
 
 /// List your teams.
@@ -212,8 +268,11 @@ pub(crate) async fn erase(
         Err(failure) if failure.code() == "team.team_ended" => {}
         Err(failure) => return Err(failure),
     }
+    let workspace = app.read(&team, |team| team.workspace().to_owned()).await?;
     app.service.erase(team.team()).await?;
     app.forget(team.team());
+    let (groundwork, id) = (Arc::clone(&app.groundwork), team.team().clone());
+    waiting(move || groundwork.forget(&id, Path::new(&workspace))).await?;
     app.feed.erased(team.team());
     Ok(StatusCode::NO_CONTENT)
 }
@@ -267,6 +326,23 @@ pub(crate) async fn stop(
     Key(key): Key,
 ) -> Answer<Response> {
     tell(&app, &principal, &team, key, Command::StopTeam).await
+}
+
+/// End a team. Its history is kept, and nothing happens in it any more.
+#[utoipa::path(
+    post,
+    path = "/api/teams/{team_id}/archive",
+    tag = "teams",
+    params(("team_id" = String, Path)),
+    responses((status = 202, description = "Accepted", body = CommandAcceptedResponse), Problems)
+)]
+pub(crate) async fn archive(
+    State(app): State<App>,
+    principal: Principal,
+    At(team): At<String>,
+    Key(key): Key,
+) -> Answer<Response> {
+    tell(&app, &principal, &team, key, Command::EndTeam).await
 }
 
 async fn tell(

@@ -205,6 +205,7 @@ async fn the_team_of_somebody_else_is_no_team() {
             "mode" => json!({ "mode": "bypassPermissions" }),
             "model" => json!({ "model": "m" }),
             "tasks" => json!({ "subject": "s" }),
+            "scenario" => json!({ "scenario": "" }),
             "{request_id}" => json!({ "decision": "allow" }),
             "{slot_id}" if method == "PATCH" => json!({ "name": "bob" }),
             _ => json!({}),
@@ -240,6 +241,7 @@ async fn only_this_machine_is_served() {
             user: "ada".to_owned(),
             token: world.token.clone(),
             workspaces: "/nowhere".into(),
+            groundwork: std::sync::Arc::new(()),
         };
         let refused = Server::bind(world.service.clone(), config).await;
         assert!(matches!(refused, Err(ServeError::NotLoopback(_))), "{listen}");
@@ -249,6 +251,7 @@ async fn only_this_machine_is_served() {
         user: "ada".to_owned(),
         token: world.token.clone(),
         workspaces: "/nowhere".into(),
+        groundwork: std::sync::Arc::new(()),
     };
     let taken = Server::bind(world.service.clone(), config).await;
     assert!(matches!(taken, Err(ServeError::Listen { .. })));

@@ -9,6 +9,30 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 #[tokio::test]
+async fn progress_says_who_is_waited_for() {
+    let mut world = World::new().await;
+    let team = world.team().await;
+    let path = format!("{team}/progress");
+    let begin = Some(json!({ "text": "begin" }));
+    world.call("POST", &format!("{team}/messages"), begin).await;
+    let (agent, turn) = world.stage.turn().await;
+    let progress = world.get(&path).await;
+    assert_eq!(progress["state"], "working");
+    assert_eq!(progress["busy"], json!([1]));
+    World::ask(&agent, turn.turn, "make").await;
+    let progress = world.get(&path).await;
+    assert_eq!(progress["state"], "waiting");
+    assert_eq!(progress["requests"].as_array().unwrap().len(), 1);
+    let events = world.get(&format!("{team}/events?limit=500")).await;
+    let last = events["events"].as_array().unwrap().last().unwrap()["seq"].clone();
+    assert_eq!(progress["seq"], last);
+    let answer =
+        world.call("PUT", &format!("{team}/scenario"), Some(json!({ "scenario": "" }))).await;
+    assert_eq!(answer.status, 422);
+    assert_eq!(answer.body["code"], "scenario.unknown");
+}
+
+#[tokio::test]
 async fn a_team_is_made_shown_changed_and_erased() {
     let world = World::new().await;
     let made = world.call("POST", "/api/teams", Some(json!({ "name": "web" }))).await;

@@ -84,6 +84,7 @@ impl World {
             user: "ada".to_owned(),
             token: token.clone(),
             workspaces: dir.path().join("workspaces"),
+            groundwork: Arc::new(()),
         };
         let server = Server::bind(service.clone(), config).await.unwrap();
         let (port, login_link) = (server.address().port(), server.login_link());

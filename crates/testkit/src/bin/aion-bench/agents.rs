@@ -14,7 +14,7 @@ use aion_agent::tools::ToolConfig;
 use aion_backends::{InProcessBackend, InProcessConfig, ProviderSource};
 use aion_core::command::Caller;
 use aion_core::event::Event;
-use aion_core::id::{SlotId, TurnId};
+use aion_core::id::{SlotId, TeamId, TurnId};
 use aion_core::message::Recipient;
 use aion_runtime::{TeamHandle, TeamService};
 use aion_store::{EventStore, MemoryStore};
@@ -261,7 +261,12 @@ struct Providers {
 }
 
 impl ProviderSource for Providers {
-    fn provider(&self, _: &str, model: Option<&str>) -> Result<Arc<dyn Provider>, String> {
+    fn provider(
+        &self,
+        _: &TeamId,
+        _: &str,
+        model: Option<&str>,
+    ) -> Result<Arc<dyn Provider>, String> {
         let team = model.ok_or("no team")?.into();
         let answers = Immediate::new("Noted; nothing to add.");
         Ok(Arc::new(Noting { team, calls: Arc::clone(&self.calls), answers }))

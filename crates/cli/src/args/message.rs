@@ -1,0 +1,38 @@
+//! The words of `aion message`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::OfTeam;
+
+/// `aion message`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Message {
+    /// Write to a member
+    Send(SendMessage),
+}
+
+/// `aion message send`.
+#[derive(Debug, Args)]
+pub(crate) struct SendMessage {
+    /// Who: a member's name or its beginning, or `lead`
+    pub(crate) to: String,
+    /// What; `-` reads standard input
+    pub(crate) text: String,
+    /// How soon it is read
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) urgency: Urgency,
+    #[command(flatten)]
+    pub(crate) of: OfTeam,
+}
+
+/// How soon a message is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Urgency {
+    /// With the next turn, whenever that is
+    Queue,
+    /// It starts a turn
+    #[default]
+    Wake,
+    /// It ends the running turn and starts another
+    Interrupt,
+}

@@ -1,0 +1,197 @@
+//! Calls of the daemon's REST, typed by `aion-api`; what a call means is the daemon's business.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aion_api::{HealthResponse, Problem};
+use aion_server::AccessToken;
+use reqwest::header::{AUTHORIZATION, HeaderValue};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::place::{DaemonFile, Look, look};
+use super::problem::{not_ours, refused, silent, unreadable};
+use super::start::{Start, start};
+use super::version::of_our_version;
+use crate::exit::Failure;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_mins(1);
+
+/// Which daemon is meant.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// The one of a data directory of this machine; it is started where there is none.
+    Local {
+        /// The data directory.
+        dir: PathBuf,
+        /// How it is started.
+        start: Start,
+    },
+    /// One that is reached by its address; it is never started.
+    Remote {
+        /// Its address.
+        url: String,
+        /// The value of the `Authorization` header.
+        bearer: HeaderValue,
+    },
+}
+
+/// A daemon that can be called. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    target: Arc<Target>,
+    place: Arc<Mutex<Place>>,
+}
+
+/// Where it is at present, and what it wants to see.
+#[derive(Clone, Debug)]
+struct Place {
+    url: String,
+    bearer: HeaderValue,
+}
+
+impl Client {
+    /// A daemon that is there, or is started.
+    pub(crate) async fn reach(target: Target) -> Result<Self, Failure> {
+        let place = match &target {
+            Target::Local { dir, start: how } => {
+                let file = match look(dir) {
+                    Look::There(file) => of_our_version(dir, file, how).await?,
+                    Look::Nobody | Look::Gone(_) => start(dir, how).await?,
+                };
+                local(dir, &file)?
+            }
+            Target::Remote { url, bearer } => Place { url: url.clone(), bearer: bearer.clone() },
+        };
+        Self::at(target, place)
+    }
+
+    /// The daemon of a data directory, as it says of itself that it is there.
+    pub(crate) fn of(dir: &Path, file: &DaemonFile) -> Result<Self, Failure> {
+        let target = Target::Local { dir: dir.to_owned(), start: Start::default() };
+        let place = local(dir, file)?;
+        Self::at(target, place)
+    }
+
+    fn at(target: Target, place: Place) -> Result<Self, Failure> {
+        let builder = reqwest::Client::builder().connect_timeout(CONNECT).timeout(ANSWER);
+        let builder = match &target {
+            // This machine is not reached through another one.
+            Target::Local { .. } => builder.no_proxy(),
+            Target::Remote { .. } => builder,
+        };
+        let http = builder.build().map_err(|error| silent(&place.url, &error))?;
+        Ok(Self { http, target: Arc::new(target), place: Arc::new(Mutex::new(place)) })
+    }
+
+    /// Whether it serves a data directory of this machine, and which.
+    pub(crate) fn local_dir(&self) -> Option<&Path> {
+        match &*self.target {
+            Target::Local { dir, .. } => Some(dir),
+            Target::Remote { .. } => None,
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> String {
+        self.lock().url.clone()
+    }
+
+    /// How it is.
+    pub(crate) async fn health(&self) -> Result<HealthResponse, Failure> {
+        self.get("/api/health").await
+    }
+
+    /// Reads something.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let response = self.call(self.request(Method::GET, path)).await?;
+        read(response).await
+    }
+
+    /// Asks for a change.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
+        let response = self.call(self.request(Method::POST, path).json(body)).await?;
+        read(response).await
+    }
+
+    /// Asks for a change that has no further words.
+    pub(crate) async fn tell<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let response = self.call(self.request(Method::POST, path)).await?;
+        read(response).await
+    }
+
+    /// Changes something; None where it is gone by that.
+    pub(crate) async fn patch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Option<T>, Failure> {
+        let response = self.call(self.request(Method::PATCH, path).json(body)).await?;
+        if response.status() == StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
+        read(response).await.map(Some)
+    }
+
+    /// Takes something away.
+    pub(crate) async fn delete(&self, path: &str) -> Result<(), Failure> {
+        self.call(self.request(Method::DELETE, path)).await.map(|_| ())
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let place = self.lock();
+        self.http
+            .request(method, format!("{}{path}", place.url))
+            .header(AUTHORIZATION, place.bearer.clone())
+    }
+
+    async fn call(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let response = request.send().await.map_err(|error| {
+            let error = error.without_url();
+            silent(&self.url(), &error)
+        })?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let body = response.bytes().await.unwrap_or_default();
+        match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => Err(refused(&problem)),
+            Err(_) => Err(not_ours(&self.url(), status)),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Place> {
+        // Nothing in here can be half-done: a poisoned lock holds valid data.
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
+    response.json().await.map_err(|error| unreadable(&error.without_url()))
+}
+
+fn local(dir: &Path, file: &DaemonFile) -> Result<Place, Failure> {
+    let token = AccessToken::read(&dir.join("token")).map_err(|error| {
+        Failure::new(aion_api::Exit::Authentication, "daemon.token", error.to_string())
+    })?;
+    Ok(Place { url: file.url.clone(), bearer: secret(&token.bearer())? })
+}
+
+/// The value of a header that is never shown.
+pub(super) fn secret(text: &str) -> Result<HeaderValue, Failure> {
+    let mut value = HeaderValue::from_str(text)
+        .map_err(|_| Failure::usage("the token holds characters that no token has"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}

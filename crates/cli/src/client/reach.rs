@@ -1,0 +1,44 @@
+//! From what a person said to the daemon that is meant: an address, or a data directory of this
+//! machine.
+
+use std::time::Duration;
+
+use aion_api::Exit;
+
+use super::http::{Client, Target, secret};
+use super::start::Start;
+use crate::args::Reach;
+use crate::exit::Failure;
+use crate::paths::data_dir;
+
+/// A daemon that a command started by itself ends after this long without work.
+const IDLE: Duration = Duration::from_mins(10);
+
+/// The daemon that is meant; that of this machine is started where there is none.
+pub(crate) async fn connect(reach: &Reach) -> Result<Client, Failure> {
+    Client::reach(target(reach)?).await
+}
+
+/// Which daemon is meant.
+pub(crate) fn target(reach: &Reach) -> Result<Target, Failure> {
+    let Some(url) = &reach.url else {
+        let dir = data_dir(reach.data.data_dir.as_deref())?;
+        let start = Start { idle_exit: Some(IDLE), arguments: Vec::new() };
+        return Ok(Target::Local { dir, start });
+    };
+    let url = url.trim_end_matches('/').to_owned();
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return Err(Failure::usage(format!("{url:?} is no address of a daemon"))
+            .with_hint("it looks like http://127.0.0.1:7717"));
+    }
+    let token = reach.token.as_deref().ok_or_else(|| {
+        Failure::new(
+            Exit::Authentication,
+            "daemon.no_token",
+            format!("the daemon at {url} wants to see a token"),
+        )
+        .with_hint("put it into AION_TOKEN; it stands in the file `token` of its data directory")
+    })?;
+    let bearer = secret(&format!("Bearer {}", token.trim()))?;
+    Ok(Target::Remote { url, bearer })
+}

@@ -1,0 +1,205 @@
+//! The daemon on demand: started, found, told from one that is gone, stopped; by the real binary.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::binary::{Going, Home};
+
+const IDLE: &str = r#"
+[[agent.team-lead.rule]]
+when = [{ given = "." }]
+say = "Done."
+"#;
+
+/// What a daemon says of itself.
+fn daemon_file(home: &Home) -> Value {
+    serde_json::from_slice(&fs::read(home.data().join("daemon.json")).unwrap()).unwrap()
+}
+
+fn tamper(home: &Home, field: &str, value: Value) {
+    let mut file = daemon_file(home);
+    file[field] = value;
+    fs::write(home.data().join("daemon.json"), file.to_string()).unwrap();
+}
+
+#[test]
+fn a_command_starts_the_daemon_and_the_next_one_finds_it() {
+    let home = Home::new();
+    assert_eq!(home.aion(["status", "--json"]).code(7).json()["running"], false);
+    assert!(!home.data().exists(), "asking makes nothing");
+    home.aion(["approve", "ls"]).code(0);
+    let mode = fs::metadata(home.data().join("daemon.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let first = home.aion(["status", "--json"]).code(0).json();
+    assert_eq!(first["running"], true);
+    assert_eq!(first["on_demand"], true);
+    home.aion(["agent", "ls"]).code(9);
+    assert_eq!(home.aion(["status", "--json"]).code(0).json()["pid"], first["pid"]);
+
+    // It is in a session of its own: its session is its process.
+    let stat = fs::read_to_string(format!("/proc/{}/stat", first["pid"])).unwrap();
+    let session = stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap().to_owned();
+    assert_eq!(session, first["pid"].to_string());
+
+    let stopped = home.aion(["stop", "--json"]).code(0).json();
+    assert_eq!(stopped["pid"], first["pid"]);
+    assert!(!home.data().join("daemon.json").exists());
+    assert_eq!(home.aion(["stop", "--json"]).code(0).json()["stopped"], false);
+    let log = fs::read_to_string(home.data().join("daemon.log")).unwrap();
+    assert!(log.contains("serving") && log.contains("asked to stop"), "{log}");
+}
+
+#[test]
+fn a_daemon_that_was_killed_is_told_from_one_that_lives() {
+    let home = Home::new();
+    home.aion(["serve", "--detach", "--port", "0"]).code(0);
+    let pid = home.daemon().unwrap();
+    home.kill_daemon();
+    let status = home.aion(["status", "--json"]).code(7).json();
+    assert_eq!(status["died_pid"], pid);
+    assert!(home.aion(["status"]).code(7).stdout.contains("without being stopped"));
+    home.aion(["approve", "ls"]).code(0);
+    assert_ne!(home.daemon().unwrap(), pid);
+    home.aion(["stop"]).code(0);
+
+    // Its number is another process's by now: that one is neither called nor stopped.
+    home.aion(["serve", "--detach", "--port", "0"]).code(0);
+    let file = daemon_file(&home);
+    home.aion(["stop"]).code(0);
+    fs::write(home.data().join("daemon.json"), file.to_string()).unwrap();
+    tamper(&home, "pid", std::process::id().into());
+    home.aion(["status"]).code(7);
+    assert_eq!(home.aion(["stop", "--json"]).code(0).json()["stopped"], false);
+    home.aion(["approve", "ls"]).code(0);
+    home.aion(["stop"]).code(0);
+}
+
+#[test]
+fn a_second_daemon_says_where_the_first_is() {
+    let home = Home::new();
+    home.aion(["serve", "--detach", "--port", "0"]).code(0);
+    let url = daemon_file(&home)["url"].as_str().unwrap().to_owned();
+    for args in [["serve", "--json"], ["serve", "--detach"]] {
+        let ran = home.aion(args).code(7);
+        assert!(ran.stderr.contains(&url), "{ran:#?}");
+    }
+    home.aion(["stop", "--now"]).code(0);
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_only_where_it_was_asked_for() {
+    let (first, second) = (Home::new(), Home::new());
+    first.aion(["serve", "--detach"]).code(0);
+    second.aion(["serve", "--detach"]).code(0);
+    let url = |home: &Home| daemon_file(home)["url"].as_str().unwrap().to_owned();
+    assert_ne!(url(&first), url(&second));
+    let port = url(&first).rsplit(':').next().unwrap().to_owned();
+    second.aion(["stop"]).code(0);
+    let ran = second.aion(["serve", "--detach", "--json", "--port", &port]).code(7);
+    assert_eq!(ran.error_code(), "serve.address");
+    assert!(ran.stderr.contains("--port"), "{ran:#?}");
+    first.aion(["stop"]).code(0);
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_why() {
+    let home = Home::new();
+    let script =
+        home.scenario("[[agent.team-lead.rule]]\nwhen = [{ given = \".\" }]\nfail = \"hang\"\n");
+    let script = script.to_str().unwrap();
+    let run = ["run", "task", "--script", script, "--json", "--no-daemon"];
+    let mut going = Going::start(home.command(run));
+    going.until_event("turn_started");
+    let ran = home.aion(["approve", "ls", "--json"]).code(7);
+    assert_eq!(ran.error_code(), "data_dir.locked");
+    assert!(ran.stderr.contains(&going.id().to_string()), "{ran:#?}");
+    going.signal(Signal::SIGTERM);
+    going.end().code(143);
+
+    fs::create_dir_all(home.path("bad")).unwrap();
+    fs::set_permissions(home.path("bad"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(home.path("bad").join("store.db"), "this is no database, and never was one").unwrap();
+    let bad = home.path("bad");
+    let ran = home.aion(["approve", "ls", "--json", "--data-dir", bad.to_str().unwrap()]);
+    assert!(ran.stderr.contains("the daemon did not start"), "{ran:#?}");
+}
+
+#[test]
+fn another_version_is_not_spoken_to() {
+    let home = Home::new();
+    home.aion(["serve", "--detach", "--port", "0"]).code(0);
+    tamper(&home, "version", "0.0.1".into());
+    let ran = home.aion(["approve", "ls", "--json"]).code(7);
+    assert_eq!(ran.error_code(), "daemon.version");
+    assert!(ran.stderr.contains("0.0.1") && ran.stderr.contains("aion stop"), "{ran:#?}");
+    assert!(home.aion(["status"]).code(0).stdout.contains("aion stop"));
+    home.aion(["stop"]).code(0);
+    home.aion(["approve", "ls"]).code(0);
+    home.aion(["stop"]).code(0);
+}
+
+#[test]
+fn nobody_needs_it_and_it_ends_by_itself() {
+    let home = Home::new();
+    let args = ["serve", "--port", "0", "--json", "--idle-exit", "1s"];
+    let mut going = Going::start(home.command(args));
+    going.until(|line| line["type"] == "serving");
+    going.end().code(0);
+    assert!(!home.data().join("daemon.json").exists());
+}
+
+#[test]
+fn another_machines_daemon_is_called_by_its_address_and_token() {
+    let home = Home::new();
+    home.aion(["serve", "--detach", "--port", "0"]).code(0);
+    let script = home.scenario(IDLE);
+    let created = ["team", "create", "far", "--json", "--script", script.to_str().unwrap()];
+    home.aion(created).code(0);
+    let url = daemon_file(&home)["url"].as_str().unwrap().to_owned();
+    let token = fs::read_to_string(home.data().join("token")).unwrap();
+    let other = Home::new();
+    let call = |token: Option<&str>, url: &str, args: &[&str]| {
+        let mut command = other.command(args.iter().chain(&["--json"]));
+        command.env("AION_URL", url);
+        if let Some(token) = token {
+            command.env("AION_TOKEN", token);
+        }
+        crate::binary::Ran::from(command.output().unwrap())
+    };
+    let teams = call(Some(&token), &url, &["team", "ls"]).code(0).json();
+    assert_eq!(teams[0]["name"], "far");
+    assert_eq!(call(Some(&token), &url, &["status"]).code(0).json()["pid"], Value::Null);
+    assert_eq!(call(None, &url, &["team", "ls"]).code(4).error_code(), "daemon.no_token");
+    call(Some("aion_wrong"), &url, &["team", "ls"]).code(4);
+    assert_eq!(call(Some(&token), "nonsense", &["team", "ls"]).code(2).error_code(), "usage");
+    home.aion(["stop"]).code(0);
+    let nobody = call(Some(&token), &url, &["team", "ls"]).code(7);
+    assert_eq!(nobody.error_code(), "daemon.unreachable");
+    assert!(!other.data().exists(), "nothing is made here");
+}
+
+#[test]
+fn open_prints_a_link_that_works_once() {
+    let home = Home::new();
+    let opened = home.aion(["open", "--json"]).code(0).json();
+    assert_eq!(opened["opened"], false);
+    assert!(opened["login_url"].as_str().unwrap().contains("/login?code="));
+    assert_eq!(opened["page"], Value::Null);
+
+    // A browser of the person's own is handed the link.
+    let browser = home.path("browser.sh");
+    fs::write(&browser, format!("#!/bin/sh\necho \"$1\" > {}\n", home.path("seen").display()))
+        .unwrap();
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+    nix::unistd::mkfifo(&home.path("seen"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut command = home.command(["open", "--json"]);
+    command.env("BROWSER", &browser);
+    let ran = crate::binary::Ran::from(command.output().unwrap()).code(0).json();
+    assert_eq!(ran["opened"], json!(true));
+    let seen = fs::read_to_string(home.path("seen")).unwrap();
+    assert_eq!(seen.trim(), ran["login_url"].as_str().unwrap());
+    home.aion(["stop"]).code(0);
+}
