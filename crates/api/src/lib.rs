@@ -3,6 +3,7 @@
 //! Plain data with serde: ids are strings or numbers, amounts are integers unless a word says
 //! otherwise. Nothing here knows how the rules work, so that the wire may stay when they move.
 
+mod credential;
 mod error;
 mod event;
 mod mail;
@@ -17,6 +18,7 @@ mod task;
 mod team;
 mod totals;
 
+pub use credential::{CredentialResponse, CredentialStateResponse};
 pub use error::{ErrorBody, ErrorDetail, Exit};
 pub use event::{Actor, EventLine};
 pub use mail::MailRow;

@@ -10,6 +10,7 @@ use aion_core::id::{AgentName, ConversationId, SlotId, TeamId, TurnId};
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
+use crate::connection::Connection;
 use crate::session::{AgentSession, Signal};
 
 /// Where an agent runs.
@@ -54,6 +55,8 @@ pub struct SpawnSpec {
     pub conversation: ConversationId,
     /// The house around it.
     pub host: Arc<dyn Host>,
+    /// Its way to the team, where its backend asks for one and there is one.
+    pub connection: Option<Box<Connection>>,
 }
 
 /// Why a backend could not do what it was told.
@@ -86,6 +89,10 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
     fn availability(&self) -> Availability;
     /// Whether a live turn of an agent can be taken up again after the house fell.
     fn resumes_turns(&self) -> bool;
+    /// Whether its agents are programs of their own, which reach the team over a connection.
+    fn connects(&self) -> bool {
+        false
+    }
     /// Starts an agent. It reports over `signals`, beginning with [`Signal::Ready`]. Signals are
     /// boxed: a channel keeps room for many of them, for every agent that only waits.
     fn spawn(

@@ -4,11 +4,13 @@
 //! A backend decides nothing about the team: it runs what it is told and says what happened.
 
 mod backend;
+mod connection;
 mod in_process;
 mod registry;
 mod session;
 
 pub use self::backend::{Availability, Backend, BackendError, BackendKind, SpawnSpec};
+pub use self::connection::{Connection, ConnectionToken};
 pub use self::in_process::{InProcessBackend, InProcessConfig, ProviderSource, panic_text};
 pub use self::registry::{BackendChoice, Environment, NoBackend, choose};
 pub use self::session::{AgentSession, Signal};

@@ -90,6 +90,9 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Write a team's log to a file
     Export(Export),
+    /// The team's tools for programs that speak MCP
+    #[command(subcommand)]
+    Mcp(Mcp),
     /// Show help for a command, or for `exit-codes`
     Help(Help),
     /// Holds a child process on a leash.
@@ -149,6 +152,13 @@ pub(crate) struct Run {
     pub(crate) no_daemon: bool,
     #[command(flatten)]
     pub(crate) data: DataDir,
+}
+
+/// `aion mcp`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Mcp {
+    /// Inside a member of a team: MCP on standard input and output, until the input ends. Reads `TEAM_MCP_PORT`, `TEAM_MCP_TOKEN` and `TEAM_AGENT_SLOT_ID`
+    Bridge,
 }
 
 /// What becomes of requests that only a person can decide.

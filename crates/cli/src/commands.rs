@@ -6,6 +6,7 @@ mod demo;
 mod export;
 mod help;
 mod log;
+pub(crate) mod mcp;
 mod message;
 mod open;
 mod replay;
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Log(log) => asynchronous(log::run(log, json)),
         Command::Replay(replay) => asynchronous(replay::run(replay, json)),
         Command::Export(export) => asynchronous(export::run(export, json)),
+        Command::Mcp(command) => mcp::run(&command),
         Command::Help(help) => help::run(&help, json),
         // Handled before the command line is read.
         Command::Leash(_) => Err(Failure::usage("a leash has no options")),

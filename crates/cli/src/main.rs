@@ -37,6 +37,10 @@ fn main() -> ExitCode {
         // Before anything else: this process holds another one, and does nothing beside it.
         return aion_agent::leash::leash_main(words);
     }
+    if is_bridge() {
+        // Every member has one: it is small and there at once.
+        return commands::mcp::bridge::main();
+    }
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && std::env::args_os().any(|word| word == "--json") => {
@@ -50,6 +54,11 @@ fn main() -> ExitCode {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => failure.report(json),
     }
+}
+
+/// Whether the command line is `aion mcp bridge` and nothing else.
+fn is_bridge() -> bool {
+    std::env::args_os().skip(1).eq(["mcp", "bridge"])
 }
 
 /// A command line that is not understood, in the words for programs.

@@ -62,17 +62,26 @@ impl Effects {
 
     /// Ends every runner, the last one first, and waits for all of them together.
     pub(crate) async fn end(&mut self) {
-        let runners = std::mem::take(&mut self.runners).into_values().rev();
+        let runners = std::mem::take(&mut self.runners).into_iter().rev();
+        let runners = runners.map(|(slot, runner)| {
+            revoke(&self.shared, slot, &runner);
+            runner
+        });
         join_all(runners.map(|runner| runner.end(&*self.shared.house.clock))).await;
     }
 
     /// Kills whoever is no longer meant to run: dropping a runner ends its agent.
     fn let_go(&mut self, team: &Team) {
+        let shared = &self.shared;
         self.runners.retain(|slot, runner| {
-            team.agent(*slot).is_some_and(|agent| {
+            let stays = team.agent(*slot).is_some_and(|agent| {
                 agent.generation() == runner.generation()
                     && !matches!(agent.state(), AgentState::Failed { .. })
-            })
+            });
+            if !stays {
+                revoke(shared, *slot, runner);
+            }
+            stays
         });
     }
 
@@ -103,7 +112,11 @@ impl Effects {
             }
             Effect::Stop { slot, generation, kill } => {
                 // Dropping the runner kills its agent. Without one nothing runs that could be stopped.
-                let ran = self.runners.remove(&slot).is_some();
+                let runner = self.runners.remove(&slot);
+                if let Some(runner) = &runner {
+                    revoke(&self.shared, slot, runner);
+                }
+                let ran = runner.is_some();
                 debug_assert!(kill || !ran, "whoever runs is asked to stop");
                 let cause = if ran { "it was killed" } else { "it was not running" };
                 Some(Command::AgentExited { slot, generation, cause: cause.to_owned() })
@@ -152,6 +165,10 @@ impl Effects {
             return Some(Command::AgentExited { slot, generation: agent.generation(), cause });
         };
         let host = TeamHost::new(self.handle.clone(), agent);
+        let connections = self.shared.house.connections.get().filter(|_| backend.connects());
+        let connection = connections.map(|connections| {
+            Box::new(connections.issue(&self.shared.team, slot, agent.generation()))
+        });
         let spec = SpawnSpec {
             team: self.shared.team.clone(),
             slot,
@@ -163,6 +180,7 @@ impl Effects {
             workspace: PathBuf::from(team.workspace()),
             conversation: agent.conversation().clone(),
             host: Arc::new(host),
+            connection,
         };
         let runner = RunnerHandle::spawn(self.handle.clone(), Arc::clone(backend), spec, announce);
         // An earlier runner of the slot is dropped here, and its agent ends with it.
@@ -176,8 +194,17 @@ impl Effects {
         if self.runner(agent)?.order(order) {
             return None;
         }
-        self.runners.remove(&slot);
+        if let Some(runner) = self.runners.remove(&slot) {
+            revoke(&self.shared, slot, &runner);
+        }
         let cause = "its runner did not take its orders".to_owned();
         Some(Command::AgentExited { slot, generation: agent.generation(), cause })
+    }
+}
+
+/// An agent that is let go has no way to the team any more.
+fn revoke(shared: &Shared, slot: SlotId, runner: &RunnerHandle) {
+    if let Some(connections) = shared.house.connections.get() {
+        connections.revoke(&shared.team, slot, runner.generation());
     }
 }

@@ -7,6 +7,7 @@
 mod batch;
 mod bus;
 mod clock;
+mod connections;
 mod effects;
 mod failpoints;
 mod handle;
@@ -21,11 +22,12 @@ mod timer;
 pub mod tools;
 mod world;
 
-pub use aion_agent::host::Delta;
-pub use aion_backends::Availability;
+pub use aion_agent::host::{Delta, HostError};
+pub use aion_backends::{Availability, Connection, ConnectionToken};
 pub use aion_store::{StoreError, TeamRow, Totals};
 pub use bus::{DeltaSubscription, LiveDelta, Subscription, SubscriptionEnd};
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use connections::Connections;
 pub use failpoints::FAILPOINTS;
 pub use handle::{Committed, Events, SubmitError, TeamHandle};
 pub use ids::{Ids, RandomIds};

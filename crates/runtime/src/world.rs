@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use aion_backends::{Backend, BackendChoice, Environment, NoBackend, choose};
 use aion_core::id::{RequestId, TeamId};
@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::bus::Bus;
 use crate::clock::{Clock, SystemClock};
+use crate::connections::Connections;
 use crate::ids::{Ids, RandomIds};
 use crate::tools::{Catalogue, TeamTools};
 
@@ -31,6 +32,8 @@ pub struct House {
     pub catalogue: Arc<Catalogue>,
     /// The tools of the team.
     pub tools: TeamTools,
+    /// Who hands out ways to a team; nobody until somebody listens.
+    pub connections: OnceLock<Arc<dyn Connections>>,
 }
 
 impl House {
@@ -45,6 +48,7 @@ impl House {
             backends,
             tools: TeamTools::new(Arc::clone(&catalogue)),
             catalogue,
+            connections: OnceLock::new(),
         }
     }
 }

@@ -20,7 +20,7 @@ impl Activity {
     /// How long nobody has called or followed, and no team has worked or waited for a person. None
     /// while somebody does.
     pub async fn idle_for(&self) -> Option<Duration> {
-        if self.app.counts.sockets() > 0 {
+        if self.app.counts.sockets() > 0 || self.app.members.are_connected() {
             return None;
         }
         for row in self.app.service.list().await.ok()? {
@@ -35,6 +35,6 @@ impl Activity {
                 Ok(Progress::Waiting { .. } | Progress::Settled { .. }) | Err(_) => {}
             }
         }
-        Some(self.app.counts.silent_for())
+        Some(self.app.counts.silent_for().min(self.app.members.silent_for()))
     }
 }

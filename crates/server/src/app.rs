@@ -16,6 +16,7 @@ use crate::editor::Editor;
 use crate::error::{Answer, Failure};
 use crate::feed::Feed;
 use crate::groundwork::Groundwork;
+use crate::mcp::MemberTokens;
 use crate::metrics::Counts;
 
 /// Cheap to clone.
@@ -28,6 +29,8 @@ pub(crate) struct App {
 pub(crate) struct Inner {
     pub(crate) service: TeamService,
     pub(crate) access: Access,
+    /// The members' secrets.
+    pub(crate) members: Arc<MemberTokens>,
     pub(crate) editor: Editor,
     pub(crate) feed: Feed,
     pub(crate) counts: Counts,

@@ -131,7 +131,7 @@ pub(crate) enum Via {
 pub(crate) struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    fn of(secret: &str) -> Self {
+    pub(crate) fn of(secret: &str) -> Self {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
@@ -140,7 +140,7 @@ impl Fingerprint {
         self.0.ct_eq(&other.0).into()
     }
 
-    fn short(&self) -> String {
+    pub(crate) fn short(&self) -> String {
         hex(&self.0[..4])
     }
 }
@@ -285,7 +285,7 @@ impl Access {
 
 /// 256 bits that nobody can guess, in hexadecimal digits.
 #[expect(clippy::expect_used, reason = "a system without randomness cannot keep secrets")]
-fn secret() -> String {
+pub(crate) fn secret() -> String {
     let mut bytes = [0_u8; 32];
     // Going on without the system's generator would make every credential guessable, so this is
     // the one right moment to stop.

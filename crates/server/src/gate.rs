@@ -18,7 +18,7 @@ pub(crate) fn cookie_name(port: u16) -> String {
 }
 
 const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+pub(crate) const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What all answers carry: nothing of ours is framed, sniffed, cached, or read by other origins.
@@ -88,7 +88,7 @@ fn check(app: &App, request: &Request) -> Result<Option<Principal>, Failure> {
 }
 
 /// The daemon answers to its own names alone, so that no other name can be pointed at it.
-fn check_host(port: u16, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
+pub(crate) fn check_host(port: u16, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
     let named = |text: &str| names(port).any(|name| name.eq_ignore_ascii_case(text));
     let host = one(headers, &HOST).and_then(|host| host.to_str().ok());
     let authority = uri.authority().is_none_or(|authority| named(authority.as_str()));
@@ -155,7 +155,7 @@ fn names(port: u16) -> impl Iterator<Item = String> {
 }
 
 /// A header that stands exactly once.
-fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+pub(crate) fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;
     values.next().is_none().then_some(first)
@@ -165,7 +165,7 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
     headers.contains_key(axum::http::header::UPGRADE)
 }
 
-fn forbidden(code: &str, detail: &str) -> Failure {
+pub(crate) fn forbidden(code: &str, detail: &str) -> Failure {
     Failure::new(StatusCode::FORBIDDEN, code, detail)
 }
 

@@ -16,6 +16,7 @@ mod gate;
 mod groundwork;
 mod history;
 mod http;
+mod mcp;
 mod metrics;
 mod openapi;
 mod serve;

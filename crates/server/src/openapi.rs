@@ -21,7 +21,8 @@ use crate::app::App;
 use crate::error::Failure;
 use crate::gate::gate;
 use crate::http::{
-    Problems, agents, approvals, events, health, messages, rules, session, state, tasks, teams,
+    Problems, agents, approvals, credentials, events, health, messages, rules, session, state,
+    tasks, teams,
 };
 use crate::ws;
 
@@ -113,6 +114,7 @@ fn plain_routes() -> OpenApiRouter<App> {
         .routes(routes!(agents::restart))
         .routes(routes!(agents::set_mode))
         .routes(routes!(agents::set_model))
+        .routes(routes!(credentials::issue, credentials::show, credentials::end))
         .routes(routes!(messages::send_to_agent))
         .routes(routes!(messages::send, messages::list))
         .routes(routes!(tasks::create, tasks::list))

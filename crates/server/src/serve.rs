@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aion_core::id::Seq;
-use aion_runtime::{StoreError, TeamService};
+use aion_runtime::{Connections, StoreError, TeamService};
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +20,7 @@ use crate::auth::{Access, AccessToken};
 use crate::editor::Editor;
 use crate::feed::Feed;
 use crate::groundwork::Groundwork;
+use crate::mcp::Door;
 use crate::metrics::Counts;
 use crate::openapi::router;
 
@@ -58,6 +59,13 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    /// There is no port for members.
+    #[error("listen for members")]
+    Members {
+        /// What happened.
+        #[source]
+        source: io::Error,
+    },
     /// The teams could not be read.
     #[error("open the teams")]
     Store(#[source] StoreError),
@@ -69,6 +77,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     app: App,
+    door: Door,
 }
 
 impl Server {
@@ -81,6 +90,12 @@ impl Server {
         let fail = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
+        let door = Door::bind().await.map_err(|source| ServeError::Members { source })?;
+        // Before teams are opened, whose members may ask for their way to the team at once.
+        let members = Arc::clone(door.tokens());
+        if service.house().connections.set(Arc::clone(&members) as Arc<dyn Connections>).is_err() {
+            tracing::warn!("these teams have a listener for members already");
+        }
         let stop = CancellationToken::new();
         let feed = Feed::new(service.house().clock.wall_ms(), stop.clone());
         for row in service.list().await.map_err(ServeError::Store)? {
@@ -94,6 +109,7 @@ impl Server {
         }
         let app = App::new(Inner {
             access: Access::new(config.user, &config.token),
+            members,
             editor: Editor::new(),
             feed,
             counts: Counts::default(),
@@ -105,7 +121,7 @@ impl Server {
             sockets: TaskTracker::new(),
             service,
         });
-        Ok(Self { listener, address, app })
+        Ok(Self { listener, address, app, door })
     }
 
     /// Where it listens.
@@ -118,6 +134,11 @@ impl Server {
         Activity::new(self.app.clone())
     }
 
+    /// The port on 127.0.0.1 at which members reach their team.
+    pub fn member_port(&self) -> u16 {
+        self.door.tokens().port()
+    }
+
     /// A link that signs a browser in, once.
     pub fn login_link(&self) -> String {
         login_link(self.address.port(), &self.app.access.login_code())
@@ -126,7 +147,8 @@ impl Server {
     /// Serves until `stop` is cancelled; then no new request is taken, those that run may end, and
     /// sockets are closed with a code. The teams are left to their service.
     pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
-        let Self { listener, app, .. } = self;
+        let Self { listener, app, door, .. } = self;
+        let members = tokio::spawn(door.run(app.service.clone(), stop.clone()));
         // A frame goes out when it is written: nobody waits for a packet to fill.
         let listener = listener.tap_io(|stream| {
             if let Err(error) = stream.set_nodelay(true) {
@@ -152,6 +174,9 @@ impl Server {
         app.sockets.close();
         // Who does not end by then is dropped with the runtime.
         let _ = tokio::time::timeout(GRACE, app.sockets.wait()).await;
+        if let Err(error) = members.await {
+            tracing::error!(%error, "the members' listener fell");
+        }
         served
     }
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aion_agent::host::Host;
 use aion_backends::{
-    AgentSession, Availability, Backend, BackendError, BackendKind, Signal, SpawnSpec, TurnInput,
+    AgentSession, Availability, Backend, BackendError, BackendKind, Connection, Signal, SpawnSpec,
+    TurnInput,
 };
 use aion_core::id::{AgentName, RequestId, SlotId, TurnId};
 use aion_core::request::Decision;
@@ -24,6 +25,7 @@ pub struct StandIn {
     block: Arc<AtomicBool>,
     gone: Arc<AtomicBool>,
     lingers: Arc<AtomicBool>,
+    connects: AtomicBool,
 }
 
 /// What the backend was told.
@@ -64,6 +66,7 @@ impl StandIn {
             block: Arc::default(),
             gone: Arc::default(),
             lingers: Arc::default(),
+            connects: AtomicBool::new(false),
         };
         (Arc::new(backend), Stage { seen })
     }
@@ -91,6 +94,11 @@ impl StandIn {
     /// Whether an agent that is killed is gone only when the test lets it exit.
     pub fn lingers(&self, lingers: bool) {
         self.lingers.store(lingers, Ordering::SeqCst);
+    }
+
+    /// Whether its agents reach the team over connections.
+    pub fn connects(&self, connects: bool) {
+        self.connects.store(connects, Ordering::SeqCst);
     }
 
     /// Lets every call of an agent hang until it is let go. Needs a runtime with several threads.
@@ -143,6 +151,8 @@ pub struct StandInAgent {
     pub generation: u32,
     /// The house around it.
     pub host: Arc<dyn Host>,
+    /// Its way to the team, where it was given one.
+    pub connection: Option<Box<Connection>>,
     signals: mpsc::Sender<Box<Signal>>,
 }
 
@@ -187,6 +197,10 @@ impl Backend for StandIn {
         self.resumes.load(Ordering::SeqCst)
     }
 
+    fn connects(&self) -> bool {
+        self.connects.load(Ordering::SeqCst)
+    }
+
     fn spawn(
         &self,
         spec: SpawnSpec,
@@ -197,8 +211,8 @@ impl Backend for StandIn {
             if let Some(reason) = refused {
                 return Err(BackendError::Spawn(reason));
             }
-            let SpawnSpec { slot, name, generation, host, .. } = spec;
-            let agent = StandInAgent { slot, name, generation, host, signals };
+            let SpawnSpec { slot, name, generation, host, connection, .. } = spec;
+            let agent = StandInAgent { slot, name, generation, host, connection, signals };
             let _ = self.seen.send(Seen::Spawned(agent.clone()));
             if self.ready.load(Ordering::SeqCst) {
                 agent.report(Signal::Ready).await;

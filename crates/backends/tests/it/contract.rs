@@ -68,6 +68,7 @@ impl Bench {
         let (house, requests) = House::new(|_| Judgement::Ask(Err("denied".to_owned())));
         let (sender, signals) = mpsc::channel(16);
         let spec = SpawnSpec {
+            connection: None,
             team: TeamId::new("team").unwrap(),
             slot: SlotId(2),
             generation: 1,

@@ -128,6 +128,7 @@ async fn serve(
     if json {
         let line = json!({
             "type": "serving", "url": url, "login_url": login_url, "token_file": token_file,
+            "member_port": server.member_port(),
         });
         output::json(&line)?;
     } else {
@@ -204,6 +205,9 @@ fn failure(error: &ServeError) -> Failure {
         ServeError::Listen { .. } => {
             Failure::new(Exit::Unreachable, "serve.address", with_source(error))
                 .with_hint("choose another port with --port N; --port 0 takes a free one")
+        }
+        ServeError::Members { .. } => {
+            Failure::new(Exit::Unreachable, "serve.member_port", with_source(error))
         }
         ServeError::Store(_) => Failure::new(Exit::Failure, "store.failed", with_source(error)),
     }

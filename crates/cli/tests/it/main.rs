@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod binary;
+mod bridge;
 mod daemon;
 mod demo;
 mod ends;

@@ -16,7 +16,7 @@ when = [{ given = "." }]
 say = "Done."
 "#;
 
-fn serve(home: &Home, script: &Path) -> (Going, Value) {
+pub(crate) fn serve(home: &Home, script: &Path) -> (Going, Value) {
     let script = script.to_str().unwrap();
     let mut going =
         Going::start(home.command(["serve", "--script", script, "--port", "0", "--json"]));

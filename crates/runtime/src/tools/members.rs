@@ -34,14 +34,14 @@ pub(super) fn tools() -> Vec<Tool> {
             "Show the members of your team: name, role, status, and what each is doing.",
             [],
             members
-        ),
+        ).reads(),
         tool!(
             Members,
             "team_whoami",
             "Show who you are in this team, and what you may do.",
             [],
             whoami
-        ),
+        ).reads(),
         tool!(
             Lead,
             "team_spawn_agent",
@@ -105,14 +105,14 @@ pub(super) fn tools() -> Vec<Tool> {
             "Show which agents and models a teammate can be.",
             [],
             list_models
-        ),
+        ).reads(),
         tool!(
             Lead,
             "TeamDelete",
             "End the team. Refused while a teammate is in a turn; otherwise the person is asked to agree.",
             [],
             delete
-        ),
+        ).ends(),
     ]
 }
 

@@ -15,5 +15,5 @@ mod tasks;
 
 pub use call::CallContext;
 pub use catalogue::{Catalogue, CatalogueAgent, CatalogueModel};
-pub use registry::TeamTools;
+pub use registry::{TeamTools, ToolEffect, ToolOffer};
 pub(crate) use requests::{Ending, ending, leaves};

@@ -22,12 +22,37 @@ pub(super) enum Audience {
     Lead,
 }
 
+/// What a call does to the team, for clients that ask before some calls and not before others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolEffect {
+    /// Nothing: it shows something.
+    Reads,
+    /// It adds or changes something.
+    Changes,
+    /// It can end a member or the team.
+    Ends,
+}
+
+/// A tool as somebody outside of this process is offered it.
+#[derive(Clone, Debug)]
+pub struct ToolOffer {
+    /// Its name, what it is for, its input.
+    pub spec: Arc<ToolSpec>,
+    /// What a call does.
+    pub effect: ToolEffect,
+}
+
+/// The names of tools that are offered over a connection begin like this. The others are the names
+/// of another client, for models that know them; they mean the same.
+const OWN: &str = "team_";
+
 /// One tool.
 pub(super) struct Tool {
     pub(super) name: &'static str,
     pub(super) audience: Audience,
     pub(super) description: &'static str,
     pub(super) schema: Value,
+    pub(super) effect: ToolEffect,
     pub(super) run: for<'a> fn(Call<'a>, &'a Value, &'a Value) -> BoxFuture<'a, Answer>,
 }
 
@@ -39,6 +64,18 @@ pub struct TeamTools {
     /// Each tool as a model sees it, in the same order: every model call is given them.
     specs: Arc<[Arc<ToolSpec>]>,
     catalogue: Arc<Catalogue>,
+}
+
+impl Tool {
+    /// The same, for a tool that only shows something.
+    pub(super) fn reads(self) -> Self {
+        Self { effect: ToolEffect::Reads, ..self }
+    }
+
+    /// The same, for a tool that can end somebody.
+    pub(super) fn ends(self) -> Self {
+        Self { effect: ToolEffect::Ends, ..self }
+    }
 }
 
 impl std::fmt::Debug for TeamTools {
@@ -64,6 +101,16 @@ impl TeamTools {
             .zip(&*self.specs)
             .filter(|(tool, _)| offered(tool, role))
             .map(|(_, spec)| Arc::clone(spec))
+            .collect()
+    }
+
+    /// The tools that a role is offered over a connection, each under one name.
+    pub fn offers(&self, role: Role) -> Vec<ToolOffer> {
+        self.tools
+            .iter()
+            .zip(&*self.specs)
+            .filter(|(tool, _)| tool.name.starts_with(OWN) && offered(tool, role))
+            .map(|(tool, spec)| ToolOffer { spec: Arc::clone(spec), effect: tool.effect })
             .collect()
     }
 
@@ -131,6 +178,7 @@ macro_rules! tool {
             audience: $crate::tools::registry::Audience::$audience,
             description: $description,
             schema: $crate::tools::schema::object(&[$($field),*]),
+            effect: $crate::tools::ToolEffect::Changes,
             run: |call, input, schema| {
                 Box::pin(async move {
                     let input = $crate::tools::input::parse(input, schema)?;

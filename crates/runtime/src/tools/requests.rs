@@ -46,7 +46,7 @@ pub(super) fn tools() -> Vec<Tool> {
                 text("reason", "Why not; needed where you do not agree."),
             ],
             respond_shutdown
-        ),
+        ).ends(),
         tool!(
             Members,
             "team_shutdown_agent",
@@ -56,7 +56,7 @@ pub(super) fn tools() -> Vec<Tool> {
                 text("reason", "Why."),
             ],
             shutdown_agent
-        ),
+        ).ends(),
         tool!(
             Members,
             "team_ask_user",

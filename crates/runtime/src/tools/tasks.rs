@@ -98,22 +98,26 @@ pub(super) fn tools() -> Vec<Tool> {
             "Show the team's board: every task with its status, owner and what it waits for.",
             [],
             list
-        ),
-        tool!(Members, "TaskList", "Show the team's board. The same as team_task_list.", [], list),
+        )
+        .reads(),
+        tool!(Members, "TaskList", "Show the team's board. The same as team_task_list.", [], list)
+            .reads(),
         tool!(
             Members,
             "team_task_get",
             "Show one task with its description and version.",
             [task("task_id")],
             get
-        ),
+        )
+        .reads(),
         tool!(
             Members,
             "TaskGet",
             "Show one task. The same as team_task_get.",
             [task("taskId")],
             get
-        ),
+        )
+        .reads(),
         tool!(
             Members,
             "team_task_claim",

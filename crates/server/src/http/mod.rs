@@ -4,6 +4,7 @@
 pub(crate) mod agents;
 mod answer;
 pub(crate) mod approvals;
+pub(crate) mod credentials;
 pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod messages;

@@ -2,7 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod access;
+mod client;
 mod contract;
+mod members;
+mod members_http;
 mod rest;
 mod sockets;
+mod tools_page;
 mod world;

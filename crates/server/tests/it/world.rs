@@ -28,6 +28,8 @@ pub(crate) static DOCUMENT: LazyLock<Value> =
 /// A daemon.
 pub(crate) struct World {
     pub(crate) port: u16,
+    /// Where members reach their team.
+    pub(crate) member_port: u16,
     pub(crate) token: AccessToken,
     pub(crate) stage: Stage,
     pub(crate) service: TeamService,
@@ -64,8 +66,18 @@ pub(crate) type Headers<'a> = &'a [(&'a str, &'a str)];
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with(false).await
+    }
+
+    /// A daemon whose agents are programs of their own.
+    pub(crate) async fn connecting() -> Self {
+        Self::with(true).await
+    }
+
+    async fn with(connecting: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (backend, stage) = StandIn::new();
+        backend.connects(connecting);
         let agent = |name: &str, availability| CatalogueAgent {
             agent_type: name.to_owned(),
             description: "for tests".to_owned(),
@@ -88,10 +100,22 @@ impl World {
         };
         let server = Server::bind(service.clone(), config).await.unwrap();
         let (port, login_link) = (server.address().port(), server.login_link());
+        let member_port = server.member_port();
         let stop = CancellationToken::new();
         let serving = tokio::spawn(server.run(stop.clone()));
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { port, token, stage, service, login_link, stop, serving, client, _dir: dir }
+        Self {
+            port,
+            member_port,
+            token,
+            stage,
+            service,
+            login_link,
+            stop,
+            serving,
+            client,
+            _dir: dir,
+        }
     }
 
     /// A call with exactly these headers; its status is one that the description names.
@@ -102,9 +126,33 @@ impl World {
         headers: Headers<'_>,
         body: Option<&str>,
     ) -> Answer {
-        let url = format!("http://127.0.0.1:{}{path}", self.port);
+        let answer = self.send(self.port, method, path, headers, body).await;
+        check_described(method, path, &answer);
+        answer
+    }
+
+    /// The same at the members' port.
+    pub(crate) async fn at_members(
+        &self,
+        method: &str,
+        path: &str,
+        headers: Headers<'_>,
+        body: Option<&str>,
+    ) -> Answer {
+        self.send(self.member_port, method, path, headers, body).await
+    }
+
+    async fn send(
+        &self,
+        port: u16,
+        method: &str,
+        path: &str,
+        headers: Headers<'_>,
+        body: Option<&str>,
+    ) -> Answer {
+        let url = format!("http://127.0.0.1:{port}{path}");
         let method: Method = method.parse().unwrap();
-        let mut request = self.client.request(method.clone(), url);
+        let mut request = self.client.request(method, url);
         for (name, value) in headers {
             let name: HeaderName = name.parse().unwrap();
             request = request.header(name, HeaderValue::from_str(value).unwrap());
@@ -116,9 +164,16 @@ impl World {
         let (status, headers) = (response.status(), response.headers().clone());
         let text = response.text().await.unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        let answer = Answer { status, headers, body };
-        check_described(method.as_str(), path, &answer);
-        answer
+        Answer { status, headers, body }
+    }
+
+    /// A member's credential.
+    pub(crate) async fn credential(&self, team: &str, slot: u32) -> String {
+        let path = format!("{team}/agents/{slot}/credential");
+        let made = self.call("POST", &path, None).await;
+        let body = &made.is(201, "").body;
+        assert_eq!(body["port"], self.member_port);
+        body["token"].as_str().unwrap().to_owned()
     }
 
     /// A call by the command line.
