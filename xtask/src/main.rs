@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use xtask::python;
 use xtask::steps;
 use xtask::suite::{self, Suite};
 
@@ -18,7 +19,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Run everything: format, lints, laws, tests, doctests, simulation, kill loop.
+    /// Run everything: format, lints, laws, tests, doctests, foreign clients, simulation, kill loop.
     Test,
     /// Run the quick part: format, lints, laws, tests.
     Check,
@@ -49,6 +50,8 @@ enum Task {
         #[arg(last = true)]
         more: Vec<String>,
     },
+    /// Let MCP clients that are not ours act as members of a team.
+    McpClients,
     /// Measure; prints ratios to a baseline of the same run.
     Bench {
         /// Which benchmark: mailbox, agents, open or server.
@@ -91,6 +94,9 @@ fn run(root: &Path, task: Task) -> Result<()> {
             let mut arguments = vec!["--kills".to_owned(), kills.to_string()];
             arguments.extend(more);
             steps::run(root, &suite::kill_loop(&arguments))?;
+        }
+        Task::McpClients => {
+            python::mcp_clients(root)?;
         }
         Task::Bench { name, json, more } => {
             let mut arguments = vec![name];

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::python;
 use crate::steps::{self, Done, Failed, Step};
 use crate::tidy;
 
@@ -85,6 +86,9 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
         Suite::Check => ("check", "default", false),
         Suite::Test => ("test", "ci", true),
     };
+    if whole {
+        python::check(root)?;
+    }
     let mut done = Vec::new();
 
     done.push(steps::run(root, &Step::cargo("format", &["fmt", "--all", "--check"]))?);
@@ -114,6 +118,7 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
         );
     }
     if whole {
+        done.push(python::mcp_clients(root)?);
         let seeds = SEEDS.map(str::to_owned);
         done.push(steps::run(root, &sim(&seeds).repeating(&SIM_LINES))?);
         let kills = ["--kills".to_owned(), "200".to_owned()];

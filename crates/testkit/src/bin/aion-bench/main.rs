@@ -33,7 +33,7 @@ enum Which {
     Agents(Form),
     /// Opening a long log, and listing many teams.
     Open(Form),
-    /// The daemon under load: messages accepted, start, memory, and a thousand sockets.
+    /// The daemon under load: messages accepted, start, memory, a member's bridge, and a thousand sockets.
     Server(Form),
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Form {
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) share: u64,
     /// Only the part whose name begins like this: of mailbox, latency, throughput or
-    /// growth; of server, start, posts or sockets.
+    /// growth; of server, start, posts, bridge or sockets.
     #[arg(long)]
     pub(crate) part: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! The daemon under load, as its clients meet it: started as a child process and called over raw
 //! connections; it shares nothing with the daemon but the machine.
 
+mod bridge;
 mod client;
 mod daemon;
 mod posts;
@@ -21,6 +22,9 @@ pub(crate) async fn measure(form: &Form) -> Result<Report> {
     }
     if form.wants("posts") {
         posts::measure(form, directory.path(), &mut report)?;
+    }
+    if form.wants("bridge") {
+        bridge::measure(form, directory.path(), &mut report)?;
     }
     if form.wants("sockets") {
         sockets::measure(form, directory.path(), &mut report).await?;
