@@ -14,6 +14,9 @@ use crate::args::Command;
 use crate::client::log_file;
 use crate::paths::data_dir;
 
+/// What a daemon that nobody watches writes down. What the library for MCP says of each client is
+/// nothing to keep.
+const DAEMON: &str = "info,rmcp=warn";
 /// A log is begun anew beyond this size; the one before is kept as `daemon.log.1`.
 const LIMIT: u64 = 4 * 1024 * 1024;
 
@@ -24,7 +27,7 @@ pub(crate) fn begin(command: &Command) {
         && serve.on_demand
         && let Ok(dir) = data_dir(serve.data.data_dir.as_deref())
     {
-        let filter = EnvFilter::try_from_env("AION_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+        let filter = EnvFilter::try_from_env("AION_LOG").unwrap_or_else(|_| EnvFilter::new(DAEMON));
         let log = Limited::new(&log_file(&dir), LIMIT);
         tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(log).init();
     } else if std::env::var_os("AION_LOG").is_some() {

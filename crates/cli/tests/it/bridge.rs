@@ -1,5 +1,6 @@
 //! `aion mcp bridge`: the real bridge between a client that speaks lines and the real daemon.
 
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -28,8 +29,12 @@ struct Daemon {
 impl Daemon {
     fn start(home: &Home) -> Self {
         let (going, line) = serve(home, &home.scenario(IDLE));
+        Self::over(going, &line)
+    }
+
+    fn over(going: Going, line: &Value) -> Self {
         let address = line["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
-        let token = std::fs::read_to_string(line["token_file"].as_str().unwrap()).unwrap();
+        let token = fs::read_to_string(line["token_file"].as_str().unwrap()).unwrap();
         let mut daemon = Self { going, address, token, team: String::new() };
         let made = daemon.call("POST", "/api/teams", Some(json!({ "name": "web" })));
         daemon.team = format!("/api/teams/{}", made["id"].as_str().unwrap());
@@ -153,6 +158,55 @@ fn a_client_that_speaks_lines_acts_as_its_member() {
     daemon.going.end().code(0);
     let ran = bridge.end().code(7);
     assert!(ran.stderr.starts_with("aion: the connection to the team ended"), "{ran:#?}");
+}
+
+#[test]
+fn no_token_is_ever_written_down() {
+    let home = Home::new();
+    let script = home.scenario(IDLE);
+    let mut command =
+        home.command(["serve", "--script", script.to_str().unwrap(), "--port", "0", "--json"]);
+    let log = home.path("log");
+    command.env("AION_LOG", "trace").stderr(File::create(&log).unwrap());
+    let mut going = Going::start(command);
+    let line = going.until(|line| line["type"] == "serving");
+    let daemon = Daemon::over(going, &line);
+    let own = daemon.member(1);
+    let (drawn, check) = own[1].1.split_once('.').unwrap();
+    let mut bridge = Bridge::start(&home, &own);
+    bridge.initialize();
+    assert_eq!(bridge.ask("ping", &json!({}))["result"], json!({}));
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
+    let at = format!("127.0.0.1:{}", own[0].1);
+    for token in [own[1].1.as_str(), drawn, "aionm_wrong"] {
+        let mut stream = TcpStream::connect(&at).unwrap();
+        write!(
+            stream,
+            "POST /mcp HTTP/1.1\r\nHost: {at}\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{list}",
+            list.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let expected = if token == "aionm_wrong" { "HTTP/1.1 401" } else { "HTTP/1.1 200" };
+        assert!(answer.starts_with(expected), "{answer}");
+    }
+    bridge.input = None;
+    bridge.end().code(0);
+    daemon.going.signal(Signal::SIGTERM);
+    daemon.going.end().code(0);
+    let log = fs::read_to_string(&log).unwrap();
+    assert!(log.contains("a credential was made"));
+    assert!(!log.contains(&drawn[6..]) && !log.contains(check) && !log.contains("aionm_"));
+    // Nor in what is kept of the team.
+    for file in fs::read_dir(home.data()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap_or_default();
+        for secret in [&drawn[6..], check] {
+            assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()));
+        }
+    }
 }
 
 #[test]

@@ -115,6 +115,7 @@ impl MemberTokens {
             calls: Arc::new(Semaphore::new(CALLS)),
             requests: Arc::new(Semaphore::new(CALLS)),
         };
+        tracing::info!(%team, %slot, generation, credential = member.credential, "a credential was made");
         let mut members = self.lock();
         end(&mut members, |member| member.team == *team && member.slot == slot);
         members.insert(fingerprint, Arc::new(member));
@@ -189,6 +190,8 @@ fn end(members: &mut BTreeMap<Fingerprint, Arc<Member>>, meant: impl Fn(&Member)
     members.retain(|_, member| {
         let ends = meant(member);
         if ends {
+            let Member { team, slot, credential, .. } = &**member;
+            tracing::info!(%team, %slot, credential, "a credential has ended");
             member.ended.cancel();
         }
         !ends

@@ -1,6 +1,8 @@
 //! The members' port, by a raw client: who is let in, what a member may do, and what becomes of
 //! calls whose client vanishes.
 
+use aion_core::command::Caller;
+use aion_core::id::{Seq, SlotId, TeamId};
 use serde_json::{Value, json};
 
 use crate::client::{Client, INLINE, frame, framed, inline_meta, names, proof, said};
@@ -206,6 +208,16 @@ async fn a_teammate_gets_no_tool_of_the_lead_whatever_it_claims() {
     let sent = sent["messages"].as_array().unwrap().iter();
     let sent: Vec<&Value> = sent.filter(|message| message["text"] == "I am the lead").collect();
     assert!(matches!(sent[..], [one] if one["from"] == "s2"), "{sent:?}");
+    // The log says by which credential, and not the credential.
+    let id = TeamId::new(path.rsplit('/').next().unwrap()).unwrap();
+    let log = world.service.house().store.read(&id, Seq(0), 1_000).await.unwrap();
+    let by_bob: Vec<String> = log
+        .into_iter()
+        .filter(|recorded| recorded.actor == Caller::Agent(SlotId(2)))
+        .filter_map(|recorded| recorded.credential)
+        .collect();
+    assert!(!by_bob.is_empty() && by_bob.iter().all(|by| by.starts_with("member:")), "{by_bob:?}");
+    assert!(by_bob.iter().all(|by| by.len() < 20), "{by_bob:?}");
     // The lead may.
     let (ok, text) =
         lead.call("team_spawn_agent", json!({ "name": "ann", "prompt": "work" })).await;
