@@ -44,6 +44,19 @@ pub(crate) struct Cli {
     /// Write JSON: one object, or one object a line. Errors are one object on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
+
+    /// How the log is written. `AION_LOG` says how much of it: error, warn, info, debug, or a filter
+    #[arg(long, global = true, value_name = "FORMAT", hide_short_help = true)]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+/// How a log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 /// Where the data is.

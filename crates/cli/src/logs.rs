@@ -1,6 +1,7 @@
 //! Where log lines go: to standard error for who asks, to a file of limited size for a daemon that
 //! nobody watches; never to standard output.
 
+use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::args::Command;
+use crate::args::{Command, LogFormat};
 use crate::client::log_file;
 use crate::paths::data_dir;
 
@@ -20,21 +21,33 @@ const DAEMON: &str = "info,rmcp=warn";
 /// A log is begun anew beyond this size; the one before is kept as `daemon.log.1`.
 const LIMIT: u64 = 4 * 1024 * 1024;
 
-/// With `AION_LOG`, for example `AION_LOG=debug`, what goes on inside is written to standard error.
-/// A daemon that was started by another command writes to its file in any case.
-pub(crate) fn begin(command: &Command) {
+/// With `AION_LOG`, for example `AION_LOG=debug`, or a format, what goes on inside is written to
+/// standard error. A daemon that was started by another command writes to its file in any case.
+pub(crate) fn begin(command: &Command, format: Option<LogFormat>) {
+    let asked = env::var("AION_LOG").ok().filter(|filter| !filter.is_empty());
+    let json = format == Some(LogFormat::Json);
     if let Command::Serve(serve) = command
         && serve.on_demand
         && let Ok(dir) = data_dir(serve.data.data_dir.as_deref())
     {
-        let filter = EnvFilter::try_from_env("AION_LOG").unwrap_or_else(|_| EnvFilter::new(DAEMON));
-        let log = Limited::new(&log_file(&dir), LIMIT);
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(log).init();
-    } else if std::env::var_os("AION_LOG").is_some() {
-        tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::from_env("AION_LOG"))
-            .with_writer(io::stderr)
-            .init();
+        write(asked.as_deref(), json, Limited::new(&log_file(&dir), LIMIT));
+    } else if asked.is_some() || format.is_some() {
+        write(asked.as_deref(), json, io::stderr);
+    }
+}
+
+fn write(
+    filter: Option<&str>,
+    json: bool,
+    writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
+) {
+    let filter = EnvFilter::new(filter.unwrap_or(DAEMON));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+    let log = log.with_writer(writer);
+    if json {
+        log.json().flatten_event(true).with_current_span(false).init();
+    } else {
+        log.init();
     }
 }
 

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         }
         Err(error) => error.exit(),
     };
-    logs::begin(&cli.command);
+    logs::begin(&cli.command, cli.log_format);
     let json = cli.json;
     match commands::run(cli) {
         Ok(exit) => ExitCode::from(exit.code()),

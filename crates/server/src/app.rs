@@ -18,6 +18,7 @@ use crate::feed::Feed;
 use crate::groundwork::Groundwork;
 use crate::mcp::MemberTokens;
 use crate::metrics::Counts;
+use crate::names::Names;
 
 /// Cheap to clone.
 #[derive(Clone, Debug)]
@@ -40,8 +41,8 @@ pub(crate) struct Inner {
     pub(crate) workspaces: PathBuf,
     /// What is prepared around a team's beginning.
     pub(crate) groundwork: Arc<dyn Groundwork>,
-    /// The port that everybody calls.
-    pub(crate) port: u16,
+    /// What this machine calls the daemon.
+    pub(crate) names: Arc<Names>,
     /// Ends every WebSocket.
     pub(crate) stop: CancellationToken,
     /// The sockets.

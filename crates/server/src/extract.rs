@@ -1,5 +1,7 @@
 //! Reads what a request carries, and refuses what it cannot read as a problem; it never guesses.
 
+use std::time::Duration;
+
 use aion_core::Rejection;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Json, Path, Query, Request};
@@ -7,10 +9,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::auth::Principal;
 use crate::error::Failure;
 
+/// How long a body may take to come.
+pub(crate) const BODY_PATIENCE: Duration = Duration::from_secs(30);
 /// The longest idempotency key.
 const KEY_BYTES: usize = 255;
 
@@ -46,10 +51,17 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeBody
 }
 
 async fn json<S: Send + Sync>(request: Request, state: &S) -> Result<Value, Failure> {
-    match Json::from_request(request, state).await {
-        Ok(Json(value)) => Ok(value),
-        Err(rejection) => Err(body_failure(&rejection)),
+    match timeout(BODY_PATIENCE, Json::from_request(request, state)).await {
+        Ok(Ok(Json(value))) => Ok(value),
+        Ok(Err(rejection)) => Err(body_failure(&rejection)),
+        Err(_) => Err(slow_body()),
     }
+}
+
+/// The body did not come.
+pub(crate) fn slow_body() -> Failure {
+    let detail = "the body did not come in time; send it again at once";
+    Failure::new(StatusCode::REQUEST_TIMEOUT, "body.slow", detail)
 }
 
 /// Reads an object. A list would pass for one whose fields come in order.

@@ -1,21 +1,21 @@
 //! What every request passes before any handler: Host, Origin, credential, CSRF; it lets nobody in
 //! for coming from this machine.
 
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use tracing::Instrument;
+
 use crate::app::App;
 use crate::auth::{Principal, Via, hex};
 use crate::error::Failure;
 use crate::extract::no_credential;
-
-/// The session's cookie. Browsers keep cookies by host and not by port: each daemon has its own.
-pub(crate) fn cookie_name(port: u16) -> String {
-    format!("aion_session_{port}")
-}
+use crate::names::Names;
 
 const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");
 pub(crate) const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -31,22 +31,31 @@ const ALWAYS: [(&str, &str); 6] = [
     ("x-frame-options", "DENY"),
 ];
 
+/// Where requests come in, and what it is called by those who come.
+#[derive(Clone, Debug)]
+pub(crate) struct Door {
+    pub(crate) app: App,
+    pub(crate) names: Arc<Names>,
+}
+
 /// The gate, around all routes and the answer for routes that do not exist.
-pub(crate) async fn gate(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn gate(State(door): State<Door>, mut request: Request, next: Next) -> Response {
     let id = request_id();
     // The path alone: what follows the question mark may be a login code.
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = match check(&app, &request) {
+    let mut response = match check(&door, &request) {
         Ok(principal) => {
             if let Some(principal) = principal {
                 request.extensions_mut().insert(principal);
             }
-            next.run(request).await
+            request.extensions_mut().insert(Arc::clone(&door.names));
+            let span = tracing::info_span!("request", request = id);
+            next.run(request).instrument(span).await
         }
         Err(failure) => failure.into_response(),
     };
     let status = response.status().as_u16();
-    app.counts.answered(status);
+    door.app.counts.answered(status);
     tracing::debug!(request = id, %method, path, status, "answered");
     let headers = response.headers_mut();
     for (name, value) in ALWAYS {
@@ -59,10 +68,11 @@ pub(crate) async fn gate(State(app): State<App>, mut request: Request, next: Nex
 }
 
 /// Who is calling; nobody where the request asks for a session.
-fn check(app: &App, request: &Request) -> Result<Option<Principal>, Failure> {
+fn check(door: &Door, request: &Request) -> Result<Option<Principal>, Failure> {
+    let (app, names) = (&door.app, &*door.names);
     let headers = request.headers();
-    check_host(app.port, request.uri(), headers)?;
-    let origin = check_origin(app.port, headers)?;
+    check_host(names, request.uri(), headers)?;
+    let origin = check_origin(names, headers)?;
     let (method, path) = (request.method(), request.uri().path());
     let login = (method == Method::GET && path == "/login")
         || (method == Method::POST && path == "/api/session");
@@ -70,7 +80,7 @@ fn check(app: &App, request: &Request) -> Result<Option<Principal>, Failure> {
         return Ok(None);
     }
     check_site(headers)?;
-    let principal = authenticate(app, headers)?;
+    let principal = authenticate(app, names, headers)?;
     if let Via::Session { id } = &principal.via {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         if reads && is_upgrade(headers) && !origin {
@@ -88,8 +98,8 @@ fn check(app: &App, request: &Request) -> Result<Option<Principal>, Failure> {
 }
 
 /// The daemon answers to its own names alone, so that no other name can be pointed at it.
-pub(crate) fn check_host(port: u16, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
-    let named = |text: &str| names(port).any(|name| name.eq_ignore_ascii_case(text));
+pub(crate) fn check_host(names: &Names, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
+    let named = |text: &str| names.is_host(text);
     let host = one(headers, &HOST).and_then(|host| host.to_str().ok());
     let authority = uri.authority().is_none_or(|authority| named(authority.as_str()));
     match host {
@@ -99,15 +109,12 @@ pub(crate) fn check_host(port: u16, uri: &Uri, headers: &HeaderMap) -> Result<()
 }
 
 /// Pages of other origins get nothing. Says whether there is an origin at all.
-fn check_origin(port: u16, headers: &HeaderMap) -> Result<bool, Failure> {
+fn check_origin(names: &Names, headers: &HeaderMap) -> Result<bool, Failure> {
     if !headers.contains_key(ORIGIN) {
         return Ok(false);
     }
-    let own = |origin: &str| {
-        names(port).any(|name| origin.strip_prefix("http://").is_some_and(|rest| rest == name))
-    };
     match one(headers, &ORIGIN).and_then(|origin| origin.to_str().ok()) {
-        Some(origin) if own(origin) => Ok(true),
+        Some(origin) if names.is_origin(origin) => Ok(true),
         Some(_) | None => Err(forbidden("auth.origin", "the Origin is another place")),
     }
 }
@@ -123,7 +130,7 @@ fn check_site(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-fn authenticate(app: &App, headers: &HeaderMap) -> Result<Principal, Failure> {
+fn authenticate(app: &App, names: &Names, headers: &HeaderMap) -> Result<Principal, Failure> {
     if headers.contains_key(AUTHORIZATION) {
         // A header that is wrong is wrong, whatever cookies come with it.
         return one(headers, &AUTHORIZATION)
@@ -133,7 +140,7 @@ fn authenticate(app: &App, headers: &HeaderMap) -> Result<Principal, Failure> {
             .and_then(|(_, token)| app.access.bearer(token.trim()))
             .ok_or_else(no_credential);
     }
-    let name = cookie_name(app.port);
+    let name = names.cookie();
     cookies(headers, &name).find_map(|cookie| app.access.session(cookie)).ok_or_else(no_credential)
 }
 
@@ -147,11 +154,6 @@ fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'
         .filter_map(|pair| pair.trim().split_once('='))
         .filter(move |(given, _)| *given == name)
         .map(|(_, value)| value)
-}
-
-/// The names under which the daemon is called.
-fn names(port: u16) -> impl Iterator<Item = String> {
-    ["127.0.0.1", "localhost", "[::1]"].into_iter().map(move |name| format!("{name}:{port}"))
 }
 
 /// A header that stands exactly once.

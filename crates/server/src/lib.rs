@@ -1,6 +1,6 @@
 //! The edge: REST, WebSocket, MCP, auth.
 //!
-//! [`Server`] listens on a loopback address and translates: a call becomes a command, and an event
+//! [`Server`] listens and translates: a call becomes a command, and an event
 //! becomes a word of `aion-api`. Who may do what is decided by the rules; who somebody is, by the
 //! credential alone ([`AccessToken`]).
 
@@ -16,10 +16,13 @@ mod gate;
 mod groundwork;
 mod history;
 mod http;
+mod listen;
 mod mcp;
 mod metrics;
+mod names;
 mod openapi;
 mod serve;
+mod tls;
 pub mod view;
 mod ws;
 
@@ -27,4 +30,5 @@ pub use activity::Activity;
 pub use auth::{AccessToken, TokenError};
 pub use groundwork::{Groundwork, GroundworkError};
 pub use openapi::document;
-pub use serve::{ServeError, Server, ServerConfig};
+pub use serve::{RemoteConfig, ServeError, Server, ServerConfig};
+pub use tls::{TlsError, TlsFiles};

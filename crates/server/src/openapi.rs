@@ -1,6 +1,8 @@
 //! All routes, with their description in OpenAPI 3.1, which is made from them; no route stands
 //! beside it.
 
+use std::sync::Arc;
+
 use aion_api::{
     ControlFrame, Problem, SocketFrame, SocketRequest, StreamFrame, TeamEvent, UserFrame,
 };
@@ -19,11 +21,12 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::error::Failure;
-use crate::gate::gate;
+use crate::gate::{Door, gate};
 use crate::http::{
     Problems, agents, approvals, credentials, events, health, messages, rules, session, state,
     tasks, teams,
 };
+use crate::names::Names;
 use crate::ws;
 
 /// The largest body: a message of the largest size whose every character is escaped.
@@ -129,8 +132,8 @@ fn plain_routes() -> OpenApiRouter<App> {
         .routes(routes!(ws::upgrade))
 }
 
-/// The routes behind their gate.
-pub(crate) fn router(app: App) -> Router {
+/// The routes behind their gate, for who calls by these names.
+pub(crate) fn router(app: App, names: Arc<Names>) -> Router {
     let (router, _) = routes().split_for_parts();
     router
         .fallback(nothing_here)
@@ -138,7 +141,7 @@ pub(crate) fn router(app: App) -> Router {
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(CompressionLayer::new())
         .layer(CatchPanicLayer::custom(fell))
-        .layer(from_fn_with_state(app.clone(), gate))
+        .layer(from_fn_with_state(Door { app: app.clone(), names }, gate))
         .with_state(app)
 }
 

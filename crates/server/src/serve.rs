@@ -1,6 +1,5 @@
-//! Listens on a loopback address until it is told to stop; it serves nobody else.
+//! The daemon's server, from its configuration to its end; it serves other machines by TLS alone.
 
-use std::future::IntoFuture;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,8 +8,8 @@ use std::time::Duration;
 
 use aion_core::id::Seq;
 use aion_runtime::{Connections, StoreError, TeamService};
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,9 +19,12 @@ use crate::auth::{Access, AccessToken};
 use crate::editor::Editor;
 use crate::feed::Feed;
 use crate::groundwork::Groundwork;
+use crate::listen::{Listening, is_local};
 use crate::mcp::Door;
 use crate::metrics::Counts;
+use crate::names::Names;
 use crate::openapi::router;
+use crate::tls::{TlsError, TlsFiles, acceptor};
 
 /// How long requests and sockets that are open may take to end when the daemon stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -38,18 +40,44 @@ pub struct ServerConfig {
     pub token: AccessToken,
     /// Where workspaces are made for teams that have none.
     pub workspaces: PathBuf,
+    /// How other machines are served; without it nobody but this machine is.
+    pub remote: Option<RemoteConfig>,
     /// What is prepared around a team's beginning.
     pub groundwork: Arc<dyn Groundwork>,
+}
+
+impl ServerConfig {
+    /// What serves this machine alone.
+    pub fn local(
+        listen: SocketAddr,
+        user: String,
+        token: AccessToken,
+        workspaces: PathBuf,
+    ) -> Self {
+        Self { listen, user, token, workspaces, remote: None, groundwork: Arc::new(()) }
+    }
+}
+
+/// How other machines are served: at a second address, by TLS alone.
+#[derive(Clone, Debug)]
+pub struct RemoteConfig {
+    /// Where to listen for them; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The certificate that they see.
+    pub tls: TlsFiles,
+    /// The names under which they call.
+    pub names: Vec<String>,
 }
 
 /// Why the daemon does not serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Only this machine is served: everything else needs TLS, which is not there yet.
-    #[error(
-        "listen on {0}: only loopback addresses (127.0.0.1, ::1) are served, because there is no TLS"
-    )]
+    /// Only this machine is served here; others have an address of their own, with TLS.
+    #[error("listen on {0}: only loopback addresses (127.0.0.1, ::1) are served without TLS")]
     NotLoopback(SocketAddr),
+    /// The certificate cannot be used.
+    #[error("begin TLS")]
+    Tls(#[source] TlsError),
     /// The address cannot be used.
     #[error("listen on {address}")]
     Listen {
@@ -72,30 +100,46 @@ pub enum ServeError {
 }
 
 /// A daemon's server, listening.
-#[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    remote: Option<Remote>,
     app: App,
     door: Door,
+}
+
+/// The address for other machines.
+struct Remote {
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    names: Arc<Names>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Server").field(&self.address).finish()
+    }
 }
 
 impl Server {
     /// Begins to listen, and opens the teams that have not ended.
     pub async fn bind(service: TeamService, config: ServerConfig) -> Result<Self, ServeError> {
         let address = config.listen;
-        if !address.ip().is_loopback() {
+        if !is_local(address) {
             return Err(ServeError::NotLoopback(address));
         }
-        let fail = |source| ServeError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(fail)?;
-        let address = listener.local_addr().map_err(fail)?;
+        let listener = listen(address).await?;
+        let address = listener.local_addr().map_err(|source| not_there(address, source))?;
         let door = Door::bind().await.map_err(|source| ServeError::Members { source })?;
         // Before teams are opened, whose members may ask for their way to the team at once.
         let members = Arc::clone(door.tokens());
         if service.house().connections.set(Arc::clone(&members) as Arc<dyn Connections>).is_err() {
             tracing::warn!("these teams have a listener for members already");
         }
+        let remote = match &config.remote {
+            Some(remote) => Some(Remote::bind(remote).await?),
+            None => None,
+        };
         let stop = CancellationToken::new();
         let feed = Feed::new(service.house().clock.wall_ms(), stop.clone());
         for row in service.list().await.map_err(ServeError::Store)? {
@@ -116,12 +160,12 @@ impl Server {
             owners: Mutex::default(),
             workspaces: config.workspaces,
             groundwork: config.groundwork,
-            port: address.port(),
+            names: Arc::new(Names::new(address, false, &[])),
             stop,
             sockets: TaskTracker::new(),
             service,
         });
-        Ok(Self { listener, address, app, door })
+        Ok(Self { listener, address, remote, app, door })
     }
 
     /// Where it listens.
@@ -141,35 +185,43 @@ impl Server {
 
     /// A link that signs a browser in, once.
     pub fn login_link(&self) -> String {
-        login_link(self.address.port(), &self.app.access.login_code())
+        self.app.names.login_link(&self.app.access.login_code())
+    }
+
+    /// What other machines call, and a link that signs a browser of theirs in, once.
+    pub fn remote(&self) -> Option<(String, String)> {
+        let names = &self.remote.as_ref()?.names;
+        let link = names.login_link(&self.app.access.login_code());
+        Some((names.origin().to_owned(), link))
     }
 
     /// Serves until `stop` is cancelled; then no new request is taken, those that run may end, and
     /// sockets are closed with a code. The teams are left to their service.
     pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
-        let Self { listener, app, door, .. } = self;
+        let Self { listener, remote, app, door, .. } = self;
         let members = tokio::spawn(door.run(app.service.clone(), stop.clone()));
-        // A frame goes out when it is written: nobody waits for a packet to fill.
-        let listener = listener.tap_io(|stream| {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps its delay");
-            }
+        let way_in = |names: &Arc<Names>| router(app.clone(), Arc::clone(names));
+        let local = Listening::new(listener, None, way_in(&app.names)).run(stop.clone());
+        let remote = remote.map(|remote| {
+            let way_in = way_in(&remote.names);
+            Listening::new(remote.listener, Some(remote.tls), way_in).run(stop.clone())
         });
-        let router = router(app.clone());
-        let began = stop.clone();
-        let serving = axum::serve(listener, router)
-            .with_graceful_shutdown(async move { began.cancelled().await })
-            .into_future();
+        let serving = async {
+            match remote {
+                Some(remote) => _ = tokio::join!(local, remote),
+                None => local.await,
+            }
+        };
         let late = async {
             stop.cancelled().await;
             app.stop.cancel();
             app.sockets.close();
             tokio::time::sleep(GRACE).await;
         };
-        let served = tokio::select! {
-            served = serving => served,
-            () = late => Ok(()),
-        };
+        tokio::select! {
+            () = serving => {}
+            () = late => {}
+        }
         app.stop.cancel();
         app.sockets.close();
         // Who does not end by then is dropped with the runtime.
@@ -177,13 +229,25 @@ impl Server {
         if let Err(error) = members.await {
             tracing::error!(%error, "the members' listener fell");
         }
-        served
+        Ok(())
     }
 }
 
-/// Where a login code is used.
-pub(crate) fn login_link(port: u16, code: &str) -> String {
-    format!("http://127.0.0.1:{port}/login?code={code}")
+impl Remote {
+    async fn bind(config: &RemoteConfig) -> Result<Self, ServeError> {
+        let tls = acceptor(&config.tls).map_err(ServeError::Tls)?;
+        let listener = listen(config.listen).await?;
+        let address = listener.local_addr().map_err(|source| not_there(config.listen, source))?;
+        Ok(Self { listener, tls, names: Arc::new(Names::new(address, true, &config.names)) })
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|source| not_there(address, source))
+}
+
+fn not_there(address: SocketAddr, source: io::Error) -> ServeError {
+    ServeError::Listen { address, source }
 }
 
 /// The first event of a team's log.

@@ -1,6 +1,6 @@
 //! The words of the commands about the daemon itself, and of how every command reaches it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,6 +43,18 @@ pub(crate) struct Serve {
     /// The port to listen on; 0 takes a free one [default: 7717]
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
+    /// Serve other machines too, at this address and port, by TLS
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "tls_cert", requires = "tls_key")]
+    pub(crate) remote: Option<SocketAddr>,
+    /// The certificate that other machines see, as PEM, with those between it and its authority
+    #[arg(long, value_name = "FILE", requires = "remote")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's key, as PEM
+    #[arg(long, value_name = "FILE", requires = "remote")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A name under which other machines call; may be given more than once
+    #[arg(long = "name", value_name = "NAME", requires = "remote")]
+    pub(crate) names: Vec<String>,
     /// Serve in the background, and return as soon as it serves
     #[arg(long)]
     pub(crate) detach: bool,

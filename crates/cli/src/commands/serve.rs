@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aion_api::Exit;
-use aion_server::{AccessToken, Activity, ServeError, Server, ServerConfig, TokenError};
+use aion_server::{
+    AccessToken, Activity, RemoteConfig, ServeError, Server, ServerConfig, TlsFiles, TokenError,
+};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -91,6 +93,16 @@ async fn detach(args: &Serve, dir: &Path, json: bool) -> Outcome {
             std::path::absolute(script).map_err(|error| Failure::io(script.display(), &error))?;
         arguments.extend(["--script".to_owned(), script.display().to_string()]);
     }
+    if let (Some(listen), Some(cert), Some(key)) = (args.remote, &args.tls_cert, &args.tls_key) {
+        let full = |path: &Path| {
+            let path = std::path::absolute(path);
+            path.map(|path| path.display().to_string()).map_err(|e| Failure::io("find a file", &e))
+        };
+        let (listen, cert, key) = (listen.to_string(), full(cert)?, full(key)?);
+        let fixed = ["--remote", &listen, "--tls-cert", &cert, "--tls-key", &key];
+        arguments.extend(fixed.map(str::to_owned));
+        arguments.extend(args.names.iter().flat_map(|n| ["--name".to_owned(), n.clone()]));
+    }
     let file = start(dir, &Start { idle_exit: args.idle_exit, arguments }).await?;
     if json {
         output::json(&json!({ "type": "serving", "url": file.url, "pid": file.pid }))?;
@@ -118,17 +130,20 @@ async fn serve(
         token: AccessToken::open(&token_file).map_err(|error| token_failure(&error))?,
         workspaces: dir.join("workspaces"),
         groundwork: Arc::new(Ground::new(dir, scenarios)),
+        remote: remote(args),
     };
     let server = bind(args, daemon, config).await.map_err(|error| failure(&error))?;
     let url = format!("http://{}", server.address());
     let file = DaemonFile::of_this_process(dir, &url, args.on_demand);
     file.leave()?;
     tracing::info!(%url, version = file.version, "serving");
+    let remote = server.remote();
     let (login_url, token_file) = (server.login_link(), token_file.display().to_string());
     if json {
         let line = json!({
             "type": "serving", "url": url, "login_url": login_url, "token_file": token_file,
             "member_port": server.member_port(),
+            "remote_url": remote.as_ref().map(|(url, _)| url),
         });
         output::json(&line)?;
     } else {
@@ -138,11 +153,22 @@ async fn serve(
              the token for programs:  {token_file}\n\
              Ctrl+C stops it; the teams are kept, and go on when it serves again"
         ))?;
+        if let Some((url, login_url)) = remote {
+            output::line(&format!(
+                "other machines call {url}\nsign a browser of theirs in, once: {login_url}"
+            ))?;
+        }
     }
     let ended = until_the_end(args.idle_exit, server, signals).await;
     file.take_away();
     ended.map_err(|error| Failure::io("serve", &error))?;
     Ok(Exit::Success)
+}
+
+/// How other machines are served, where that is meant.
+fn remote(args: &Serve) -> Option<RemoteConfig> {
+    let (listen, certificate, key) = (args.remote?, args.tls_cert.clone()?, args.tls_key.clone()?);
+    Some(RemoteConfig { listen, tls: TlsFiles { certificate, key }, names: args.names.clone() })
 }
 
 /// Listens; a daemon that was started by itself takes another port where its own is in use.
@@ -200,8 +226,11 @@ async fn idle(limit: Option<Duration>, activity: Activity) {
 fn failure(error: &ServeError) -> Failure {
     match error {
         ServeError::NotLoopback(_) => {
-            Failure::new(Exit::Usage, "serve.not_loopback", error.to_string())
+            Failure::new(Exit::Usage, "serve.not_loopback", error.to_string()).with_hint(
+                "other machines: --remote ADDRESS:PORT --tls-cert FILE --tls-key FILE --name NAME",
+            )
         }
+        ServeError::Tls(error) => Failure::new(Exit::Usage, "serve.tls", with_source(error)),
         ServeError::Listen { .. } => {
             Failure::new(Exit::Unreachable, "serve.address", with_source(error))
                 .with_hint("choose another port with --port N; --port 0 takes a free one")

@@ -3,6 +3,7 @@
 
 mod binary;
 mod bridge;
+mod calls;
 mod daemon;
 mod demo;
 mod ends;
@@ -11,5 +12,6 @@ mod reading;
 mod run;
 mod screen;
 mod serve;
+mod served;
 mod signals;
 mod undo;

@@ -19,12 +19,13 @@ use crate::convert::request_handle;
 pub(crate) struct Problems;
 
 /// Each status with what it means here.
-const PROBLEMS: [(&str, &str); 12] = [
+const PROBLEMS: [(&str, &str); 13] = [
     ("400", "The request cannot be read: its query, its headers, or JSON that is none."),
     ("401", "A credential is needed."),
     ("403", "Another Host or Origin, no CSRF token, or the rules do not allow it."),
     ("404", "There is no such thing, or it belongs to somebody else."),
     ("405", "Not with this method."),
+    ("408", "The body did not come in time."),
     ("409", "It does not fit the state as it is."),
     ("412", "It has changed since you read it."),
     ("413", "The body is too large."),

@@ -1,18 +1,19 @@
 //! Signing a browser in and out, and links for that; the only calls without a credential.
 
+use std::sync::Arc;
+
 use aion_api::{LoginLinkResponse, LoginParams, SessionResponse};
-use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use axum::{Extension, Json};
 
 use super::Problems;
 use crate::app::App;
 use crate::auth::{Begun, CODE_LIFE, Principal, Via};
 use crate::error::{Answer, Failure};
 use crate::extract::{Asked, Body};
-use crate::gate::cookie_name;
-use crate::serve::login_link;
+use crate::names::Names;
 
 const SIGNED_IN: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>aion</title>\
 <h1>Signed in</h1><p>This browser is signed in to aion. The API is at <code>/api</code>, described \
@@ -32,10 +33,11 @@ by <code>/api/openapi.json</code>.</p></html>";
 )]
 pub(crate) async fn login_page(
     State(app): State<App>,
+    Extension(names): Extension<Arc<Names>>,
     Asked(params): Asked<LoginParams>,
 ) -> Answer<Response> {
     let begun = begin(&app, &params.code)?;
-    Ok(([(header::SET_COOKIE, cookie(&app, &begun.cookie))], Html(SIGNED_IN)).into_response())
+    Ok(([(header::SET_COOKIE, cookie(&names, &begun.cookie))], Html(SIGNED_IN)).into_response())
 }
 
 /// Exchange a login code for a session.
@@ -49,6 +51,7 @@ pub(crate) async fn login_page(
 )]
 pub(crate) async fn login(
     State(app): State<App>,
+    Extension(names): Extension<Arc<Names>>,
     Body(params): Body<LoginParams>,
 ) -> Answer<Response> {
     let begun = begin(&app, &params.code)?;
@@ -56,7 +59,7 @@ pub(crate) async fn login(
         user_id: app.access.user().to_owned(),
         csrf_token: Some(begun.csrf.clone()),
     };
-    let cookie = [(header::SET_COOKIE, cookie(&app, &begun.cookie))];
+    let cookie = [(header::SET_COOKIE, cookie(&names, &begun.cookie))];
     Ok((StatusCode::CREATED, cookie, Json(body)).into_response())
 }
 
@@ -82,11 +85,15 @@ pub(crate) async fn session(State(app): State<App>, principal: Principal) -> Jso
     tag = "session",
     responses((status = 204, description = "Signed out"), Problems)
 )]
-pub(crate) async fn logout(State(app): State<App>, principal: Principal) -> Response {
+pub(crate) async fn logout(
+    State(app): State<App>,
+    Extension(names): Extension<Arc<Names>>,
+    principal: Principal,
+) -> Response {
     if let Via::Session { id } = &principal.via {
         app.access.logout(id);
     }
-    let gone = format!("{}; Max-Age=0", cookie(&app, ""));
+    let gone = format!("{}; Max-Age=0", cookie(&names, ""));
     (StatusCode::NO_CONTENT, [(header::SET_COOKIE, gone)]).into_response()
 }
 
@@ -97,7 +104,11 @@ pub(crate) async fn logout(State(app): State<App>, principal: Principal) -> Resp
     tag = "session",
     responses((status = 201, description = "The link", body = LoginLinkResponse), Problems)
 )]
-pub(crate) async fn link(State(app): State<App>, principal: Principal) -> Answer<Response> {
+pub(crate) async fn link(
+    State(app): State<App>,
+    Extension(names): Extension<Arc<Names>>,
+    principal: Principal,
+) -> Answer<Response> {
     if principal.via != Via::Bearer {
         return Err(Failure::new(
             StatusCode::FORBIDDEN,
@@ -106,7 +117,7 @@ pub(crate) async fn link(State(app): State<App>, principal: Principal) -> Answer
         ));
     }
     let body = LoginLinkResponse {
-        url: login_link(app.port, &app.access.login_code()),
+        url: names.login_link(&app.access.login_code()),
         expires_in_s: CODE_LIFE.as_secs(),
     };
     Ok((StatusCode::CREATED, Json(body)).into_response())
@@ -122,6 +133,7 @@ fn begin(app: &App, code: &str) -> Answer<Begun> {
     })
 }
 
-fn cookie(app: &App, value: &str) -> String {
-    format!("{}={value}; Path=/; HttpOnly; SameSite=Strict", cookie_name(app.port))
+fn cookie(names: &Names, value: &str) -> String {
+    let (name, security) = (names.cookie(), names.cookie_security());
+    format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{security}")
 }

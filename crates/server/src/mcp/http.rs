@@ -2,6 +2,7 @@
 //! itself; there are no sessions that could outlive it.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use super::tools::{Server, Tools};
 use crate::error::Failure;
 use crate::extract::no_credential;
 use crate::gate::{FETCH_SITE, check_host, forbidden, one};
+use crate::names::Names;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PATH: &str = "/mcp";
@@ -89,7 +91,8 @@ fn guarded(mut response: Response) -> Response {
 /// Whose request it is.
 fn check(tokens: &MemberTokens, request: &Request) -> Result<Arc<Member>, Failure> {
     let headers = request.headers();
-    check_host(tokens.port(), request.uri(), headers)?;
+    let names = Names::new((Ipv4Addr::LOCALHOST, tokens.port()).into(), false, &[]);
+    check_host(&names, request.uri(), headers)?;
     // No page has any business here, of whatever origin.
     if headers.contains_key(ORIGIN) || headers.contains_key(&FETCH_SITE) {
         return Err(forbidden("auth.origin", "no browser is served here"));

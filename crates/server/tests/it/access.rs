@@ -235,24 +235,15 @@ async fn the_team_of_somebody_else_is_no_team() {
 #[tokio::test]
 async fn only_this_machine_is_served() {
     let world = World::new().await;
+    let config = |listen: &str| {
+        let listen = listen.parse().unwrap();
+        ServerConfig::local(listen, "ada".to_owned(), world.token.clone(), "/nowhere".into())
+    };
     for listen in ["0.0.0.0:0", "192.0.2.1:0", "[::]:0"] {
-        let config = ServerConfig {
-            listen: listen.parse().unwrap(),
-            user: "ada".to_owned(),
-            token: world.token.clone(),
-            workspaces: "/nowhere".into(),
-            groundwork: std::sync::Arc::new(()),
-        };
-        let refused = Server::bind(world.service.clone(), config).await;
+        let refused = Server::bind(world.service.clone(), config(listen)).await;
         assert!(matches!(refused, Err(ServeError::NotLoopback(_))), "{listen}");
     }
-    let config = ServerConfig {
-        listen: format!("127.0.0.1:{}", world.port).parse().unwrap(),
-        user: "ada".to_owned(),
-        token: world.token.clone(),
-        workspaces: "/nowhere".into(),
-        groundwork: std::sync::Arc::new(()),
-    };
-    let taken = Server::bind(world.service.clone(), config).await;
+    let taken = format!("127.0.0.1:{}", world.port);
+    let taken = Server::bind(world.service.clone(), config(&taken)).await;
     assert!(matches!(taken, Err(ServeError::Listen { .. })));
 }

@@ -6,6 +6,7 @@ mod client;
 mod contract;
 mod members;
 mod members_http;
+mod private;
 mod rest;
 mod sockets;
 mod tools_page;

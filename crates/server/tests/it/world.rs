@@ -34,6 +34,7 @@ pub(crate) struct World {
     pub(crate) stage: Stage,
     pub(crate) service: TeamService,
     pub(crate) login_link: String,
+    pub(crate) remote: Option<(String, String)>,
     pub(crate) stop: CancellationToken,
     pub(crate) serving: JoinHandle<std::io::Result<()>>,
     client: reqwest::Client,
@@ -66,15 +67,20 @@ pub(crate) type Headers<'a> = &'a [(&'a str, &'a str)];
 
 impl World {
     pub(crate) async fn new() -> Self {
-        Self::with(false).await
+        Self::made(false, |_| {}).await
     }
 
     /// A daemon whose agents are programs of their own.
     pub(crate) async fn connecting() -> Self {
-        Self::with(true).await
+        Self::made(true, |_| {}).await
     }
 
-    async fn with(connecting: bool) -> Self {
+    /// A daemon that is configured in another way.
+    pub(crate) async fn with(change: impl FnOnce(&mut ServerConfig)) -> Self {
+        Self::made(false, change).await
+    }
+
+    async fn made(connecting: bool, change: impl FnOnce(&mut ServerConfig)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (backend, stage) = StandIn::new();
         backend.connects(connecting);
@@ -91,15 +97,13 @@ impl World {
         let house = House::new(Arc::new(MemoryStore::default()), Backends::all(backend), catalogue);
         let service = TeamService::new(house);
         let token = AccessToken::open(&dir.path().join("token")).unwrap();
-        let config = ServerConfig {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            user: "ada".to_owned(),
-            token: token.clone(),
-            workspaces: dir.path().join("workspaces"),
-            groundwork: Arc::new(()),
-        };
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let workspaces = dir.path().join("workspaces");
+        let mut config = ServerConfig::local(listen, "ada".to_owned(), token.clone(), workspaces);
+        change(&mut config);
         let server = Server::bind(service.clone(), config).await.unwrap();
         let (port, login_link) = (server.address().port(), server.login_link());
+        let remote = server.remote();
         let member_port = server.member_port();
         let stop = CancellationToken::new();
         let serving = tokio::spawn(server.run(stop.clone()));
@@ -111,6 +115,7 @@ impl World {
             stage,
             service,
             login_link,
+            remote,
             stop,
             serving,
             client,
