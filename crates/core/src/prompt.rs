@@ -58,18 +58,17 @@ pub fn role_prompt_from(template: &str, team: &Team, slot: SlotId) -> String {
     let Some(agent) = team.agent(slot) else {
         return String::new();
     };
-    let roster: Vec<String> = team
-        .agents()
-        .map(|a| {
-            let you = if a.slot() == slot { " (you)" } else { "" };
-            let role = match a.role() {
-                Role::Lead => "lead",
-                Role::Teammate => "teammate",
-                Role::Solo => "agent",
-            };
-            format!("- {}{you}: {role}, {}", a.name(), a.agent_type())
-        })
-        .collect();
+    let mut members = String::new();
+    for a in team.agents() {
+        let line_end = if members.is_empty() { "" } else { "\n" };
+        let you = if a.slot() == slot { " (you)" } else { "" };
+        let role = match a.role() {
+            Role::Lead => "lead",
+            Role::Teammate => "teammate",
+            Role::Solo => "agent",
+        };
+        let _ = write!(members, "{line_end}- {}{you}: {role}, {}", a.name(), a.agent_type());
+    }
     let mode = match agent.mode() {
         PermissionMode::Plan => {
             "You are in plan mode: read as much as you need, change nothing, and submit a plan with team_submit_plan. Begin the work only after the plan is approved."
@@ -85,7 +84,6 @@ pub fn role_prompt_from(template: &str, team: &Team, slot: SlotId) -> String {
         }
         PermissionMode::BypassPermissions => "Your tool calls run without asking.",
     };
-    let members = roster.join("\n");
     fill(
         template,
         &[

@@ -15,6 +15,7 @@ mod messages;
 mod outstanding;
 mod react;
 mod requests;
+mod standstill;
 mod status;
 mod tasks;
 mod tools;
@@ -37,6 +38,8 @@ use crate::request::{Request, RequestState};
 use crate::task::TaskBoard;
 use crate::time::Timestamp;
 
+use standstill::Standstill;
+
 pub use outstanding::TimerReason;
 pub use status::{Progress, Reason, Status};
 
@@ -58,8 +61,7 @@ pub struct Team {
     denials: VecDeque<ActionHash>,
     budget: Budget,
     keys: Keys,
-    /// Turns without progress between two members, the smaller slot first.
-    stale_pairs: BTreeMap<SlotId, BTreeMap<SlotId, u32>>,
+    standstill: Standstill,
     spawns_left: u32,
     last: Counters,
     at: Timestamp,
@@ -116,7 +118,7 @@ struct UsedKey {
 
 impl Team {
     /// The version of the state's serialised form; a snapshot of another version is ignored.
-    pub const STATE_VERSION: u32 = 1;
+    pub const STATE_VERSION: u32 = 2;
 
     /// An empty log.
     #[must_use]

@@ -66,7 +66,7 @@ impl Team {
         for id in agent.mailbox.entries().keys() {
             self.forget_copy(*id);
         }
-        self.forget_pairs(slot);
+        self.standstill.forget(slot);
         self.grants.retain(|_, grant| grant.slot != Some(slot));
     }
 
@@ -108,7 +108,7 @@ impl Team {
                 self.with(slot, |a| a.bucket.take(at, n.min(limit.max(1)), limit));
             }
             Sender::User if matches!(message.body, crate::message::Body::Text(_)) => {
-                self.stale_pairs.clear();
+                self.standstill.clear();
             }
             Sender::Agent(_) | Sender::User | Sender::System => {}
         }
@@ -257,15 +257,14 @@ impl Team {
         }
         if outcome.acknowledges() && !progress {
             for peer in peers {
-                let (low, high) = if peer < slot { (peer, slot) } else { (slot, peer) };
-                *self.stale_pairs.entry(low).or_default().entry(high).or_default() += 1;
+                self.standstill.count(slot, peer);
             }
         }
     }
 
     /// A change by an agent in its turn is progress of that turn; any change ends a standstill.
     pub(super) fn progress_by(&mut self, by: Sender) {
-        self.stale_pairs.clear();
+        self.standstill.clear();
         if let Sender::Agent(slot) = by {
             self.with(slot, |a| {
                 if let Some(turn) = a.turn_mut() {
@@ -273,14 +272,6 @@ impl Team {
                 }
             });
         }
-    }
-
-    pub(super) fn forget_pairs(&mut self, slot: SlotId) {
-        self.stale_pairs.remove(&slot);
-        for others in self.stale_pairs.values_mut() {
-            others.remove(&slot);
-        }
-        self.stale_pairs.retain(|_, others| !others.is_empty());
     }
 
     pub(super) fn journal(

@@ -81,7 +81,7 @@ impl Team {
                     a.holds.insert(*hold);
                 });
                 if *hold == Hold::NoProgress {
-                    self.forget_pairs(*slot);
+                    self.standstill.forget(*slot);
                 }
             }
             Event::AgentReleased { slot, hold } => self.with(*slot, |a| {
@@ -180,7 +180,7 @@ impl Team {
                     }
                 });
                 if *changed {
-                    self.stale_pairs.clear();
+                    self.standstill.clear();
                 }
             }
 

@@ -1,10 +1,8 @@
 //! What follows from the state as it is: level-triggered, so that no wake is ever lost.
 
-use std::collections::BTreeSet;
-
 use crate::agent::{Agent, AgentState, Hold, Role};
 use crate::event::Event;
-use crate::id::{SlotId, TaskId};
+use crate::id::TaskId;
 use crate::message::Sender;
 use crate::request::{RequestKind, RequestState};
 use crate::time::Timestamp;
@@ -66,14 +64,7 @@ impl Team {
         if most == 0 {
             return;
         }
-        let stuck: BTreeSet<SlotId> = self
-            .stale_pairs
-            .iter()
-            .flat_map(|(low, others)| others.iter().map(move |(high, turns)| (low, high, turns)))
-            .filter(|(_, _, turns)| **turns >= most)
-            .flat_map(|(low, high, _)| [*low, *high])
-            .collect();
-        for slot in stuck {
+        for slot in self.standstill.reaching(most) {
             self.hold(d, slot, Hold::NoProgress);
         }
     }
@@ -82,15 +73,15 @@ impl Team {
         if !self.holds.is_empty() {
             return;
         }
-        let mut offered: Vec<TaskId> =
-            self.agents.values().filter_map(|a| a.turn().and_then(|t| t.offer)).collect();
+        let mut offered = None;
         let mut budget = None;
         for agent in self.agents.values() {
             if !self.may_start(agent, d.now) {
                 continue;
             }
             let due = agent.role == Role::Lead && self.notices_due(d.now);
-            let offer = self.offer_for(agent, &offered);
+            let offered = offered.get_or_insert_with(|| self.offers_under_way());
+            let offer = self.offer_for(agent, offered);
             if !agent.mailbox.wakes(due) && offer.is_none() {
                 continue;
             }
