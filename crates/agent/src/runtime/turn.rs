@@ -68,8 +68,11 @@ pub(super) struct Turn<'a> {
     pub(super) runtime: &'a AgentRuntime,
     pub(super) controls: &'a Controls,
     pub(super) input: TurnInput,
-    /// The whole transcript, as far as it is durable.
+    /// The whole transcript, as far as it is durable; and the opening, which may not be.
     pub(super) items: Vec<Item>,
+    /// The opening, until it becomes durable together with the first answer: the turn's start has
+    /// stored what it is made from, and the model is not kept waiting for the disk once more.
+    opening: Option<Item>,
     pub(super) step: u32,
     /// The usage that no reservation has settled.
     unsettled: Option<Usage>,
@@ -79,7 +82,16 @@ pub(super) struct Turn<'a> {
 impl<'a> Turn<'a> {
     pub(super) fn new(runtime: &'a AgentRuntime, input: TurnInput, controls: &'a Controls) -> Self {
         let items = Vec::new();
-        Self { runtime, controls, input, items, step: 0, unsettled: None, continuations: 0 }
+        Self {
+            runtime,
+            controls,
+            input,
+            items,
+            opening: None,
+            step: 0,
+            unsettled: None,
+            continuations: 0,
+        }
     }
 
     pub(super) async fn run(mut self) -> TurnEnd {
@@ -126,8 +138,11 @@ impl<'a> Turn<'a> {
         self.items = self.runtime.host.history().await?;
         match self.position() {
             Position::Opening => {
-                let opening = std::mem::take(&mut self.input.opening);
-                self.record(0, vec![Content::Given { text: opening }]).await?;
+                let text = std::mem::take(&mut self.input.opening);
+                let content = Content::Given { text };
+                let opening = Item { turn: self.input.turn, step: 0, content };
+                self.items.push(opening.clone());
+                self.opening = Some(opening);
             }
             Position::Model => {}
             Position::Tools => {
@@ -241,14 +256,19 @@ impl<'a> Turn<'a> {
         Ok(true)
     }
 
-    /// Text that was handed over and not read is part of the conversation where the turn's mail
-    /// counts as read.
+    /// What the transcript lacks when a turn ends before its first answer; and text that was handed
+    /// over and not read, which is part of the conversation where the turn's mail counts as read.
     async fn keep_unread(&mut self, outcome: &TurnOutcome) -> Result<(), Halt> {
         let unread = self.controls.close();
-        if unread.is_empty() || !outcome.acknowledges() {
+        let content = if unread.is_empty() || !outcome.acknowledges() {
+            Vec::new()
+        } else {
+            vec![Content::Given { text: unread.join("\n\n") }]
+        };
+        // Lost: nothing can be stored.
+        if content.is_empty() && (self.opening.is_none() || *outcome == TurnOutcome::Lost) {
             return Ok(());
         }
-        let content = vec![Content::Given { text: unread.join("\n\n") }];
         self.record(self.step + 1, content).await
     }
 
@@ -321,10 +341,13 @@ impl<'a> Turn<'a> {
     /// Makes items durable, and only then part of the conversation. Never given up half-way.
     pub(super) async fn record(&mut self, step: u32, content: Vec<Content>) -> Result<(), Halt> {
         let turn = self.input.turn;
-        let items: Vec<Item> =
-            content.into_iter().map(|content| Item { turn, step, content }).collect();
+        let items = content.into_iter().map(|content| Item { turn, step, content });
+        let opening = self.opening.clone();
+        let known = usize::from(opening.is_some());
+        let items: Vec<Item> = opening.into_iter().chain(items).collect();
         self.runtime.host.record(items.clone()).await?;
-        self.items.extend(items);
+        self.opening = None;
+        self.items.extend(items.into_iter().skip(known));
         Ok(())
     }
 

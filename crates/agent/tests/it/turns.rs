@@ -504,9 +504,20 @@ async fn a_transcript_that_cannot_be_written_ends_no_turn_at_once_again() {
     controls.interrupt.cancel();
     let turn = runtime.run(input(4, "go"), &controls);
     assert!(controls.deliver("and this".to_owned()));
-    let refusing = Arc::clone(&house);
-    house.meanwhile(move |_| refusing.refuse_to_record(HostError::TurnOver));
+    house.refuse_to_record(HostError::TurnOver);
     assert_eq!(turn.await, TurnEnd::Over);
+}
+
+#[tokio::test]
+async fn a_turn_that_ends_before_its_first_answer_keeps_its_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let (house, _requests) = House::new(|_| Judgement::Run);
+    let runtime = runtime(Arc::new(Immediate::new("Yes.")), &house, dir.path());
+    let controls = Controls::default();
+    controls.interrupt.cancel();
+    let end = runtime.run(input(1, "go"), &controls).await;
+    assert_eq!(end, TurnEnd::Ended { outcome: TurnOutcome::Interrupted, usage: None });
+    assert_eq!(lines(&house.transcript()), ["t1.0 given go"]);
 }
 
 #[tokio::test]
