@@ -8,8 +8,7 @@ use aion_core::command::{Command, Receipt};
 use aion_core::event::Recorded;
 use aion_core::id::Seq;
 use aion_core::team::Team;
-use aion_store::APPEND_LIMIT;
-use serde::Serialize;
+use aion_store::{APPEND_LIMIT, Body};
 
 use crate::handle::{Committed, Events, Query, Reply, SubmitError};
 
@@ -18,14 +17,13 @@ const COMMANDS: usize = 256;
 /// Bytes after which a batch takes nothing more in: the next command seldom makes it larger than
 /// one append may be.
 const BYTES: usize = APPEND_LIMIT / 2;
-/// What the store adds to an event: its envelope and its place in the chain, with room to spare.
-const ENVELOPE: usize = 512;
 
 /// Events that are to be stored together, while more are taken in.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) events: Vec<Recorded>,
-    pub(crate) bytes: usize,
+    bodies: Vec<Body>,
+    bytes: usize,
     pub(crate) commands: usize,
     pub(crate) waiting: Vec<Waiting>,
     /// The team is closed after it.
@@ -36,7 +34,12 @@ pub(crate) struct Batch {
 pub(crate) struct Sealed {
     pub(crate) events: Arc<[Recorded]>,
     pub(crate) waiting: Vec<Waiting>,
-    bytes: usize,
+}
+
+/// Events that are stored in one append.
+pub(crate) struct Part {
+    pub(crate) events: Arc<[Recorded]>,
+    pub(crate) bodies: Vec<Body>,
 }
 
 /// What is owed once the batch is durable.
@@ -61,13 +64,41 @@ impl Batch {
     }
 
     pub(crate) fn push(&mut self, recorded: Recorded) {
-        self.bytes += weight(&recorded.event);
+        let body = Body::of(&recorded);
+        self.bytes += body.size();
+        self.bodies.push(body);
         self.events.push(recorded);
     }
 
-    pub(crate) fn seal(self) -> Sealed {
-        Sealed { events: self.events.into(), waiting: self.waiting, bytes: self.bytes }
+    /// Takes nothing more in, and gives the appends that store it.
+    pub(crate) fn seal(self) -> (Sealed, Vec<Part>) {
+        let events = Arc::from(self.events);
+        let parts = parts(&events, self.bodies, self.bytes);
+        (Sealed { events, waiting: self.waiting }, parts)
     }
+}
+
+/// Events of a batch in parts that a store takes: one, unless a single command made more than fits,
+/// as the end of a large team does. A fall between two of them leaves such a command half decided:
+/// the end of a team and a removal say the rest when they are asked for again.
+fn parts(events: &Arc<[Recorded]>, bodies: Vec<Body>, bytes: usize) -> Vec<Part> {
+    if bytes < APPEND_LIMIT {
+        return vec![Part { events: Arc::clone(events), bodies }];
+    }
+    let (mut parts, mut bytes) = (vec![(Vec::new(), Vec::new())], 0);
+    for (recorded, body) in events.iter().zip(bodies) {
+        if bytes + body.size() >= APPEND_LIMIT {
+            parts.push((Vec::new(), Vec::new()));
+            bytes = 0;
+        }
+        bytes += body.size();
+        // There is always a last one.
+        if let Some((events, bodies)) = parts.last_mut() {
+            events.push(recorded.clone());
+            bodies.push(body);
+        }
+    }
+    parts.into_iter().map(|(events, bodies)| Part { events: events.into(), bodies }).collect()
 }
 
 impl Sealed {
@@ -75,47 +106,6 @@ impl Sealed {
     pub(crate) fn end(&self) -> Option<&Recorded> {
         self.events.last()
     }
-
-    /// Its events in appends that a store takes: one, unless a single command made more than fits,
-    /// as the end of a large team does. A fall between two of them leaves such a command half
-    /// decided: the end of a team and a removal say the rest when they are asked for again.
-    pub(crate) fn appends(&self) -> Vec<Arc<[Recorded]>> {
-        if self.bytes < APPEND_LIMIT {
-            return vec![Arc::clone(&self.events)];
-        }
-        let (mut appends, mut bytes) = (vec![Vec::new()], 0);
-        for recorded in self.events.iter() {
-            let weight = weight(&recorded.event);
-            if bytes + weight >= APPEND_LIMIT {
-                appends.push(Vec::new());
-                bytes = 0;
-            }
-            bytes += weight;
-            // There is always a last one.
-            if let Some(last) = appends.last_mut() {
-                last.push(recorded.clone());
-            }
-        }
-        appends.into_iter().map(Arc::from).collect()
-    }
-}
-
-/// Bytes that an event or a transcript's item takes in the log, near enough for a limit.
-pub(crate) fn weight(event: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(ENVELOPE);
-    // An event that cannot be written is refused by the store, which says so better.
-    let _ = serde_json::to_writer(&mut count, event);
-    count.0
 }
 
 /// Gives what is owed.

@@ -19,8 +19,8 @@ use aion_core::turn::{CallId, ToolVerdict};
 use aion_store::{APPEND_LIMIT, INLINE_LIMIT, StoreError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use serde::Serialize;
 
-use crate::batch::weight;
 use crate::handle::{Committed, SubmitError, TeamHandle};
 use crate::tools::{CallContext, Ending, ending, leaves};
 use aion_store::failpoint;
@@ -30,6 +30,8 @@ const PAGE: usize = 1_000;
 /// How often a transcript write is tried: the first may meet an unknown length, the second an
 /// unknown commit.
 const TRIES: usize = 4;
+/// What a transcript's item has around its text, with room to spare.
+const ENVELOPE: usize = 512;
 /// The length of the transcript is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -378,6 +380,24 @@ fn parts(items: Vec<Item>) -> Vec<Vec<Item>> {
         }
     }
     parts
+}
+
+/// Bytes that a transcript's item takes in the store, near enough for a limit.
+fn weight(item: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(ENVELOPE);
+    // An item that cannot be written is refused by the store, which says so better.
+    let _ = serde_json::to_writer(&mut count, item);
+    count.0
 }
 
 #[cfg(test)]

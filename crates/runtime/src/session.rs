@@ -13,7 +13,7 @@ use aion_core::time::Millis;
 use aion_store::{Append, StoreError};
 use tokio::sync::mpsc;
 
-use crate::batch::{Batch, Sealed, Waiting, answer, refuse};
+use crate::batch::{Batch, Part, Sealed, Waiting, answer, refuse};
 use crate::effects::Effects;
 use crate::handle::{Input, Submission, TeamHandle};
 use crate::load::{self, OpenError, Opened};
@@ -55,6 +55,8 @@ pub(crate) struct Session<'a> {
     seq: Seq,
     epoch: u64,
     commands: u64,
+    /// The last batch had several commands: whoever sent them is about to send the next ones.
+    crowded: bool,
     timer: Timer,
     effects: Effects,
     snapshots: Snapshots,
@@ -87,6 +89,7 @@ impl<'a> Session<'a> {
             seq: opened.seq,
             epoch: opened.epoch,
             commands: 0,
+            crowded: false,
             shared,
             inbox,
             effects,
@@ -105,7 +108,13 @@ impl<'a> Session<'a> {
                     input = self.inbox.recv() => input.unwrap_or(Input::Close),
                 }
             };
+            if self.crowded {
+                // Otherwise the first of those who were just answered has a commit to itself, and
+                // all the others wait for it.
+                tokio::task::yield_now().await;
+            }
             let batch = self.drain(first);
+            self.crowded = batch.commands > 1;
             let closing = batch.closing;
             let ended = self.settle(batch).await.err().or(closing.then_some(Ended::Closed));
             if let Some(ended) = ended {
@@ -207,8 +216,8 @@ impl<'a> Session<'a> {
         }
         if !batch.events.is_empty() {
             failpoint::hit("session.before_append");
-            let batch = batch.seal();
-            match self.append(batch.appends()).await {
+            let (batch, parts) = batch.seal();
+            match self.append(parts).await {
                 Ok(()) => self.committed(batch),
                 Err(error) => self.recover(error, batch).await?,
             }
@@ -218,11 +227,11 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    async fn append(&mut self, appends: Vec<Arc<[Recorded]>>) -> Result<(), StoreError> {
-        for events in appends {
+    async fn append(&mut self, parts: Vec<Part>) -> Result<(), StoreError> {
+        for Part { events, bodies } in parts {
             let end = Seq(self.seq.0 + events.len() as u64);
             let (team, epoch, expected) = (self.shared.team.clone(), self.epoch, self.seq);
-            let append = Append { team, epoch, expected, events };
+            let append = Append { team, epoch, expected, events, bodies };
             self.shared.house.store.append(append).await?;
             self.seq = end;
         }

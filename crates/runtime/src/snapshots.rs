@@ -5,31 +5,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use aion_core::id::Seq;
 use aion_core::team::Team;
+use aion_core::time::Millis;
 use aion_store::Snapshot;
 
 use crate::world::Shared;
 
 /// Events between two snapshots.
 const EVERY: u64 = 2_000;
+/// Time between two snapshots: each costs in proportion to the whole state, so a team that makes
+/// thousands of events a second has fewer.
+const APART: Millis = Millis(250);
 
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     shared: Arc<Shared>,
     last: Seq,
+    not_before: Millis,
     busy: Arc<AtomicBool>,
 }
 
 impl Snapshots {
     pub(crate) fn new(shared: &Arc<Shared>, last: Seq) -> Self {
-        Self { shared: Arc::clone(shared), last, busy: Arc::default() }
+        Self { shared: Arc::clone(shared), last, not_before: Millis(0), busy: Arc::default() }
     }
 
     /// Keeps a snapshot where the last one is far behind and none is being kept.
     pub(crate) fn consider(&mut self, seq: Seq, state: &Team) {
-        if seq.0.saturating_sub(self.last.0) < EVERY || self.busy.swap(true, Ordering::AcqRel) {
+        if seq.0.saturating_sub(self.last.0) < EVERY {
             return;
         }
-        self.last = seq;
+        let now = self.shared.house.clock.monotonic();
+        if now < self.not_before || self.busy.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        (self.last, self.not_before) = (seq, Millis(now.0 + APART.0));
         let (shared, busy, state) =
             (Arc::clone(&self.shared), Arc::clone(&self.busy), state.clone());
         tokio::spawn(async move {

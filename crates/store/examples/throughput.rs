@@ -86,12 +86,7 @@ async fn run(store: &Arc<SqliteStore>, label: &str, teams: usize, per_append: us
                         batch.extend(events(seq + 1 + batch.len() as u64, message));
                     }
                     let count = batch.len() as u64;
-                    let append = Append {
-                        team: team.clone(),
-                        epoch,
-                        expected: Seq(seq),
-                        events: batch.into(),
-                    };
+                    let append = Append::new(team.clone(), epoch, Seq(seq), batch.into());
                     let asked = Instant::now();
                     store.append(append).await.unwrap();
                     waits.push(asked.elapsed());

@@ -16,55 +16,69 @@ pub const APPEND_LIMIT: usize = 1024 * 1024;
 /// A transcript item over this size is kept in a file of its own.
 pub const INLINE_LIMIT: usize = 64 * 1024;
 
-/// An append, serialised.
+/// An event in the bytes that the log keeps. Whoever collects events for an append writes them once,
+/// and knows by it how much they are.
+#[derive(Clone, Debug)]
+pub struct Body(Vec<u8>);
+
+impl Body {
+    /// Writes an event. One that cannot be written is empty, and the store refuses it.
+    pub fn of(event: &Recorded) -> Self {
+        Self(serde_json::to_vec(event).unwrap_or_default())
+    }
+
+    /// How many bytes it takes in the log.
+    pub fn size(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The bytes alone.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// An append that is in order, with what it changes.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) team: TeamId,
     pub(crate) epoch: u64,
     pub(crate) expected: Seq,
-    pub(crate) bodies: Vec<Vec<u8>>,
+    pub(crate) bodies: Vec<Body>,
     pub(crate) changes: Vec<Change>,
     pub(crate) bytes: usize,
     pub(crate) wall_ms: u64,
 }
 
 impl Encoded {
-    /// Serialises an append, and refuses one that is too large or has a gap in its numbers.
-    pub(crate) fn new(append: &Append) -> Result<Self, StoreError> {
-        let mut encoded = Self {
-            team: append.team.clone(),
-            epoch: append.epoch,
-            expected: append.expected,
-            bodies: Vec::with_capacity(append.events.len()),
-            changes: Vec::with_capacity(append.events.len() + 1),
-            bytes: 0,
-            wall_ms: wall_ms(),
-        };
-        let mut next = append.expected.next();
-        for event in append.events.iter() {
+    /// Refuses an append that is too large, has a gap in its numbers, or is not written whole.
+    pub(crate) fn new(append: Append) -> Result<Self, StoreError> {
+        let Append { team, epoch, expected, events, bodies } = append;
+        if bodies.len() != events.len() || bodies.iter().any(|body| body.size() == 0) {
+            return Err(StoreError::Unavailable("an event could not be written".to_owned()));
+        }
+        let mut changed = Vec::with_capacity(events.len() + 1);
+        let mut next = expected.next();
+        for event in events.iter() {
             if event.seq != next {
-                return Err(StoreError::Conflict {
-                    team: append.team.clone(),
-                    expected: event.seq,
-                    actual: Seq(next.0 - 1),
-                });
+                let (expected, actual) = (event.seq, Seq(next.0 - 1));
+                return Err(StoreError::Conflict { team, expected, actual });
             }
             next = next.next();
-            let body = body(event)?;
-            encoded.bytes += body.len();
-            encoded.bodies.push(body);
-            changes(event, &mut encoded.changes);
+            changes(event, &mut changed);
         }
-        if encoded.bytes > APPEND_LIMIT {
-            return Err(StoreError::TooLarge { bytes: encoded.bytes, limit: APPEND_LIMIT });
+        let bytes = bodies.iter().map(Body::size).sum();
+        if bytes > APPEND_LIMIT {
+            return Err(StoreError::TooLarge { bytes, limit: APPEND_LIMIT });
         }
-        Ok(encoded)
+        let wall_ms = wall_ms();
+        Ok(Self { team, epoch, expected, bodies, changes: changed, bytes, wall_ms })
     }
-}
-
-/// The stored bytes of one event.
-fn body(event: &Recorded) -> Result<Vec<u8>, StoreError> {
-    serde_json::to_vec(event).map_err(|error| StoreError::Unavailable(error.to_string()))
 }
 
 /// One transcript item, serialised.

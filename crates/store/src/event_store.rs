@@ -8,6 +8,7 @@ use aion_core::id::{ConversationId, Seq, TeamId};
 use aion_core::transcript::Item;
 use futures::future::BoxFuture;
 
+use crate::encode::Body;
 use crate::error::StoreError;
 
 /// One append: events that become durable together, or not at all.
@@ -21,6 +22,16 @@ pub struct Append {
     pub expected: Seq,
     /// The events, with their sequence numbers; shared, so that who appends need not copy them.
     pub events: Arc<[Recorded]>,
+    /// The same events as the log keeps them, one for one.
+    pub bodies: Vec<Body>,
+}
+
+impl Append {
+    /// An append of events that nobody has written yet.
+    pub fn new(team: TeamId, epoch: u64, expected: Seq, events: Arc<[Recorded]>) -> Self {
+        let bodies = events.iter().map(Body::of).collect();
+        Self { team, epoch, expected, events, bodies }
+    }
 }
 
 /// What a team's log holds.

@@ -13,7 +13,7 @@ mod projection;
 mod sqlite;
 mod upcast;
 
-pub use encode::{APPEND_LIMIT, INLINE_LIMIT};
+pub use encode::{APPEND_LIMIT, Body, INLINE_LIMIT};
 pub use error::StoreError;
 pub use event_store::{Append, EventStore, Loaded, Snapshot, TeamRow, Totals};
 pub use memory::MemoryStore;

@@ -12,7 +12,7 @@ use aion_core::id::{ConversationId, Seq, TeamId};
 use aion_core::transcript::Item;
 use futures::future::{BoxFuture, FutureExt, ready};
 
-use crate::encode::{Encoded, encode_items};
+use crate::encode::{Body, Encoded, encode_items};
 use crate::error::StoreError;
 use crate::event_store::{Append, EventStore, Loaded, Snapshot, TeamRow, Totals};
 use crate::projection::{Counts, apply};
@@ -85,11 +85,11 @@ impl MemoryStore {
         Ok(Loaded { epoch, snapshot, events, last_append_wall_ms: log.wall_ms })
     }
 
-    fn append_now(&self, append: &Append) -> Result<(), StoreError> {
+    fn append_now(&self, append: Append) -> Result<(), StoreError> {
         let encoded = Encoded::new(append)?;
         let mut inner = self.lock();
-        let Some(log) = inner.teams.get_mut(&append.team) else {
-            return Err(StoreError::NoTeam(append.team.clone()));
+        let Some(log) = inner.teams.get_mut(&encoded.team) else {
+            return Err(StoreError::NoTeam(encoded.team));
         };
         if log.epoch != encoded.epoch {
             return Err(StoreError::StaleEpoch { team: encoded.team, current: log.epoch });
@@ -107,7 +107,7 @@ impl MemoryStore {
         for change in &encoded.changes {
             let Ok(()) = apply(change, &mut log.models, &mut log.counts);
         }
-        log.bodies.extend(encoded.bodies);
+        log.bodies.extend(encoded.bodies.into_iter().map(Body::into_bytes));
         log.wall_ms = encoded.wall_ms;
         Ok(())
     }
@@ -224,7 +224,7 @@ impl EventStore for MemoryStore {
     }
 
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move { self.append_now(&append) }.boxed()
+        async move { self.append_now(append) }.boxed()
     }
 
     fn read<'a>(

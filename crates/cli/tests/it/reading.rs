@@ -90,10 +90,7 @@ async fn begun(store: &SqliteStore, n: usize) {
         command_id: CommandId::new(format!("k{n}")).unwrap(),
         event,
     };
-    store
-        .append(Append { team, epoch, expected: Seq(0), events: vec![recorded].into() })
-        .await
-        .unwrap();
+    store.append(Append::new(team, epoch, Seq(0), vec![recorded].into())).await.unwrap();
 }
 
 #[test]

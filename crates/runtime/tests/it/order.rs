@@ -159,7 +159,7 @@ async fn a_command_that_makes_more_than_fits_is_stored_in_parts() {
     settings.limits.unread = 10_000;
     let (handle, _lead) = house.team_with(settings).await;
     handle.submit(Caller::User, None, Command::PauseTeam).await.unwrap();
-    for _ in 0..2_500 {
+    for _ in 0..9_900 {
         handle.submit(Caller::User, None, message(Recipient::Lead, "x")).await.unwrap();
     }
     let before = house.appends();

@@ -141,7 +141,7 @@ async fn a_conversation_is_told_once_why_its_team_was_not_made() {
     };
     let events = granted.into_iter().enumerate().map(recorded).collect();
     let (team, epoch, expected) = (chat.team().clone(), loaded.epoch, last.seq);
-    house.store.append(Append { team, epoch, expected, events }).await.unwrap();
+    house.store.append(Append::new(team, epoch, expected, events)).await.unwrap();
 
     let mut house = house.again();
     house.service.open(chat.team()).await.unwrap();

@@ -221,14 +221,9 @@ fn append(
     )?;
     for body in &encoded.bodies {
         head.seq += 1;
+        let body = body.bytes();
         head.link = head.link.next(body);
-        insert.execute((
-            head.key,
-            signed(head.seq),
-            head.last_event,
-            &head.link.0[..],
-            &body[..],
-        ))?;
+        insert.execute((head.key, signed(head.seq), head.last_event, &head.link.0[..], body))?;
         head.last_event = connection.last_insert_rowid();
         if head.seq == first {
             first_event = head.last_event;

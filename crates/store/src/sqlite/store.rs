@@ -271,7 +271,7 @@ impl EventStore for SqliteStore {
 
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
-            let encoded = Encoded::new(&append)?;
+            let encoded = Encoded::new(append)?;
             self.group(Entry::Append(encoded)).await.map(|_| ())
         }
         .boxed()

@@ -51,8 +51,9 @@ pub(crate) enum Checkpoint {
 /// Decides what the disk does at the n-th COMMIT, for tests.
 pub(crate) type FaultPlan = Arc<dyn Fn(u64) -> CommitFault + Send + Sync>;
 
-/// Bytes of commits after which the checkpointer is woken.
-const CHECKPOINT_EVERY: usize = 4 * 1024 * 1024;
+/// Bytes of commits after which the checkpointer is woken: a page that is written again and again
+/// is then moved once.
+const CHECKPOINT_EVERY: usize = 16 * 1024 * 1024;
 /// What a commit adds to the log beside the bytes of its events: a few pages.
 const COMMIT_OVERHEAD: usize = 24 * 1024;
 /// What is left for transcripts in a commit while events wait as well.

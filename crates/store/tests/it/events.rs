@@ -108,12 +108,8 @@ pub(crate) fn recorded(expected: u64, command: &str, events: Vec<Event>) -> Vec<
 }
 
 pub(crate) fn append(team: &TeamId, epoch: u64, expected: u64, events: Vec<Event>) -> Append {
-    Append {
-        team: team.clone(),
-        epoch,
-        expected: Seq(expected),
-        events: recorded(expected, &format!("c-{expected}"), events).into(),
-    }
+    let events = recorded(expected, &format!("c-{expected}"), events).into();
+    Append::new(team.clone(), epoch, Seq(expected), events)
 }
 
 pub(crate) fn said(step: u32, text: &str) -> Item {

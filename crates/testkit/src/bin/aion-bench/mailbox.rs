@@ -340,7 +340,7 @@ impl SingleCommits {
             .collect();
         let last = Seq(self.seq.0 + events.len() as u64);
         let (team, epoch, expected) = (self.id.clone(), self.epoch, self.seq);
-        self.store.append(Append { team, epoch, expected, events: events.into() }).await?;
+        self.store.append(Append::new(team, epoch, expected, events.into())).await?;
         self.seq = last;
         Ok(())
     }

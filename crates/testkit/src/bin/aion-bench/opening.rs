@@ -145,7 +145,7 @@ impl Log {
         let events: Arc<[Recorded]> = std::mem::take(&mut self.waiting).into();
         let last = Seq(self.stored.0 + events.len() as u64);
         let (team, epoch, expected) = (self.id.clone(), self.epoch, self.stored);
-        self.store.append(Append { team, epoch, expected, events }).await?;
+        self.store.append(Append::new(team, epoch, expected, events)).await?;
         self.stored = last;
         // The last one comes early, so that the tail is as long as it can be.
         let due = last.0 - self.last_snapshot >= SPACING || last.0 >= self.snapshots_until;
