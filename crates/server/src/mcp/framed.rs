@@ -380,3 +380,43 @@ impl Transport<RoleServer> for Framed {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ping(id: &Value) -> ClientJsonRpcMessage {
+        let ping = json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+        serde_json::from_value(ping).unwrap()
+    }
+
+    #[test]
+    fn an_id_waits_once_until_it_is_answered_or_cancelled() {
+        let waiting = Waiting::default();
+        assert!(waiting.note(&ping(&json!(1))));
+        assert!(waiting.note(&ping(&json!("1"))), "a text is not a number");
+        assert!(!waiting.note(&ping(&json!(1))));
+        waiting.answer(&RequestId::Number(1));
+        assert!(waiting.note(&ping(&json!(1))));
+        let params = json!({ "requestId": 1 });
+        let cancelled =
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+        assert!(waiting.note(&serde_json::from_value(cancelled).unwrap()));
+        assert!(waiting.note(&ping(&json!(1))));
+    }
+
+    #[test]
+    fn a_claimed_place_is_a_number_with_or_without_its_letter() {
+        let check = |claimed: Value, expect: Option<u32>| {
+            assert_eq!(slot(&claimed), expect.map(SlotId), "{claimed}");
+        };
+        check(json!(2), Some(2));
+        check(json!("2"), Some(2));
+        check(json!("s2"), Some(2));
+        check(json!(u64::MAX), None);
+        check(json!(-1), None);
+        check(json!("two"), None);
+        check(json!([2]), None);
+        check(Value::Null, None);
+    }
+}

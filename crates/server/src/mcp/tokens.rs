@@ -67,7 +67,7 @@ impl Member {
 
     /// Its tools are there.
     pub(crate) fn is_ready(&self) {
-        self.ready.send_replace(true);
+        self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
     }
 }
 

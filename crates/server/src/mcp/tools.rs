@@ -86,7 +86,11 @@ impl Server {
                 .and_then(|parts| parts.extensions.get::<Arc<Member>>())
                 .cloned(),
         };
-        member.filter(|member| !member.ended.is_cancelled()).ok_or_else(not_a_member)
+        let member =
+            member.filter(|member| !member.ended.is_cancelled()).ok_or_else(not_a_member)?;
+        // Not every client says that it is ready; one that asks for tools has them.
+        member.is_ready();
+        Ok(member)
     }
 
     /// What tells a call from all others: what the client says, else its place in its connection.

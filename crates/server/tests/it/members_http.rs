@@ -1,6 +1,8 @@
 //! The members' port over HTTP: each request stands for itself, and no browser gets anything.
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use crate::client::{Client, INLINE, inline_meta, names, said};
 use crate::world::{Answer, Headers, World};
@@ -144,6 +146,49 @@ async fn nothing_over_http_without_the_members_own_token() {
 }
 
 #[tokio::test]
+async fn a_call_whose_http_client_vanishes_is_committed_once_or_not_at_all() {
+    let world = World::new().await;
+    let (path, _, bob) = team(&world).await;
+    let credential = format!("{path}/agents/2/credential");
+    assert_eq!(world.get(&credential).await["ready"], false);
+    let http = Http { world: &world, bearer: bob.clone() };
+    for (number, share) in [0_usize, 30, 60, 90, 99, 100, 100, 100].into_iter().enumerate() {
+        let text = format!("vanished-{number}");
+        let send = json!({
+            "name": "team_send_message",
+            "arguments": { "to": "user", "message": text },
+            "_meta": { "aion/idempotencyKey": text },
+        });
+        let body = request("tools/call", send);
+        let length = body.to_string().len();
+        let whole = format!(
+            "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: {bob}\r\n\
+             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+             Content-Length: {length}\r\n\r\n{body}",
+            world.member_port
+        );
+        let mut stream = TcpStream::connect(("127.0.0.1", world.member_port)).await.unwrap();
+        stream.write_all(&whole.as_bytes()[..whole.len() * share / 100]).await.unwrap();
+        drop(stream);
+        let again = http.post(&[], &body).await;
+        assert_eq!(said(&again.is(200, "").body), (true, "Message sent to user".to_owned()));
+        let all = world.get(&format!("{path}/messages?limit=500")).await;
+        let all = all["messages"].as_array().unwrap().clone();
+        assert_eq!(all.iter().filter(|message| message["text"] == text).count(), 1, "{text}");
+    }
+    assert_eq!(world.get(&credential).await["ready"], true);
+    // Without a key a request stands for itself: the same again is another.
+    let send =
+        json!({ "name": "team_send_message", "arguments": { "to": "user", "message": "m" } });
+    for _ in 0..2 {
+        http.post(&[], &request("tools/call", send.clone())).await.is(200, "");
+    }
+    let all = world.get(&format!("{path}/messages?limit=500")).await;
+    let all = all["messages"].as_array().unwrap().clone();
+    assert_eq!(all.iter().filter(|message| message["text"] == "m").count(), 2);
+}
+
+#[tokio::test]
 async fn the_port_stops_with_the_daemon() {
     let world = World::new().await;
     let path = world.team().await;
@@ -152,5 +197,5 @@ async fn the_port_stops_with_the_daemon() {
     world.stop.cancel();
     assert!(client.is_over().await);
     world.serving.await.unwrap().unwrap();
-    assert!(tokio::net::TcpStream::connect(("127.0.0.1", world.member_port)).await.is_err());
+    assert!(TcpStream::connect(("127.0.0.1", world.member_port)).await.is_err());
 }
