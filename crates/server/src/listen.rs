@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) const CONNECTIONS: usize = 4_096;
 /// How long a client may take to say a request's head, and how long a connection may rest between
 /// two requests.
-const HEAD: Duration = Duration::from_secs(30);
+pub(crate) const HEAD: Duration = Duration::from_secs(30);
 /// How long TLS may take to begin.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The largest head.
@@ -96,7 +96,8 @@ async fn take(listener: &TcpListener, places: &Arc<Semaphore>) -> io::Result<(Tc
     Ok((stream, place))
 }
 
-async fn converse(
+/// Serves one connection over HTTP until it ends, or `stop` is cancelled and its request is answered.
+pub(crate) async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     stop: CancellationToken,

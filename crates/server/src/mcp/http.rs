@@ -1,10 +1,9 @@
 //! The team's tools over HTTP at `/mcp`: every request carries the member's secret and stands for
 //! itself; there are no sessions that could outlive it.
 
-use std::io;
 use std::net::Ipv4Addr;
-use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -12,13 +11,10 @@ use axum::http::header::{AUTHORIZATION, HeaderName, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::serve::Listener;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 
-use super::door::Held;
 use super::frames::FRAME_BYTES;
 use super::tokens::{CALLS, Member, MemberTokens};
 use super::tools::{Server, Tools};
@@ -29,6 +25,8 @@ use crate::names::Names;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PATH: &str = "/mcp";
+/// How long a request may take, its body included: longer than any call is waited for.
+const REQUEST_TIME: Duration = Duration::from_secs(90);
 
 /// Where the tools are.
 pub(crate) fn endpoint(port: u16) -> String {
@@ -36,13 +34,12 @@ pub(crate) fn endpoint(port: u16) -> String {
 }
 
 /// Everything that is served over HTTP here.
-pub(crate) fn router(tokens: Arc<MemberTokens>, tools: Tools, stop: CancellationToken) -> Router {
+pub(crate) fn router(tokens: Arc<MemberTokens>, tools: Tools) -> Router {
     // Host and Origin are checked before, more narrowly than the library does.
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(FRAME_BYTES as usize)
-        .with_cancellation_token(stop)
         .enforce_origin_validation();
     let service = StreamableHttpService::new(
         move || Ok(Server::asking(tools.clone())),
@@ -75,7 +72,10 @@ async fn gate(
     let ended = member.ended.clone();
     request.extensions_mut().insert(member);
     tokio::select! {
-        response = next.run(request) => guarded(response),
+        response = timeout(REQUEST_TIME, next.run(request)) => guarded(response.unwrap_or_else(|_| {
+            let detail = format!("it took longer than {} s", REQUEST_TIME.as_secs());
+            Failure::new(StatusCode::REQUEST_TIMEOUT, "mcp.slow", detail).into_response()
+        })),
         () = ended.cancelled() => guarded(no_credential().into_response()),
     }
 }
@@ -115,27 +115,4 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 async fn nothing_here() -> Failure {
     Failure::not_found("path.not_found", "there is nothing at this path; the tools are at /mcp")
-}
-
-/// Connections that turned out to speak HTTP.
-pub(crate) struct Connections {
-    pub(crate) streams: mpsc::Receiver<(Held, SocketAddr)>,
-    pub(crate) address: SocketAddr,
-}
-
-impl Listener for Connections {
-    type Io = Held;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Held, SocketAddr) {
-        match self.streams.recv().await {
-            Some(stream) => stream,
-            // The door is closed; serving ends with it.
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.address)
-    }
 }
