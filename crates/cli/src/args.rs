@@ -11,13 +11,15 @@ pub(crate) use self::approve::{
     Agree, AnswerRequest, Approve, ListRequests, OneRequest, Refuse, Scope,
 };
 pub(crate) use self::daemon::{OfTeam, Open, Reach, Serve, Status, Stop};
-pub(crate) use self::message::{Message, SendMessage, Urgency};
+pub(crate) use self::follow::Attach;
+pub(crate) use self::message::{ListMessages, Message, SendMessage, Urgency};
 pub(crate) use self::task::{AddTask, AssignTask, CancelTask, Column, OneTask, Task};
 pub(crate) use self::team::{CreateTeam, EndTeam, RenameTeam, Team, WantedTeam};
 
 mod agent;
 mod approve;
 mod daemon;
+mod follow;
 mod message;
 mod task;
 mod team;
@@ -82,6 +84,8 @@ pub(crate) enum Command {
     Stop(Stop),
     /// Open the daemon's page in a browser, signed in
     Open(Open),
+    /// Follow a team or one member, and write to it
+    Attach(Attach),
     /// Write to members, and read what is written
     #[command(subcommand)]
     Message(Message),
@@ -125,6 +129,9 @@ pub(crate) struct Demo {
     /// Work in this directory instead of a temporary one; it must be empty or not exist. Implies --keep
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+    /// Host the team in this process; no daemon is used
+    #[arg(long, env = "AION_NO_DAEMON", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) no_daemon: bool,
 }
 
 /// `aion run`.
@@ -160,6 +167,9 @@ pub(crate) struct Run {
     /// How to show what happens
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub(crate) progress: Progress,
+    /// Begin, and return; the daemon goes on
+    #[arg(long)]
+    pub(crate) detach: bool,
     /// Host the team in this process, which has to stay; no daemon is used
     #[arg(long, env = "AION_NO_DAEMON", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_daemon: bool,

@@ -4,15 +4,19 @@
 mod ending;
 mod http;
 mod named;
+mod past;
 mod place;
 mod problem;
 mod reach;
+mod socket;
 mod start;
 mod version;
 
 pub(crate) use self::ending::{end, settle};
 pub(crate) use self::http::{Client, Target};
 pub(crate) use self::named::{find_member, find_team};
+pub(crate) use self::past::folded;
 pub(crate) use self::place::{DaemonFile, Look, look};
-pub(crate) use self::reach::{connect, target};
+pub(crate) use self::reach::{connect, connect_local, target};
+pub(crate) use self::socket::{Heard, Listening};
 pub(crate) use self::start::{Start, last_lines, log_file, start};

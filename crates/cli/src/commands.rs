@@ -2,6 +2,7 @@
 
 mod agent;
 mod approve;
+mod attach;
 mod demo;
 mod export;
 mod help;
@@ -17,6 +18,7 @@ mod steer;
 mod stop;
 mod task;
 mod team;
+mod undo;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -36,10 +38,16 @@ pub(crate) fn run(cli: Cli) -> Outcome {
     match cli.command {
         Command::Demo(demo) => hosting(demo::run(demo, json)),
         Command::Run(run) => hosting(run::run(run, json)),
-        Command::Serve(serve) => hosting(serve::run(serve, json)),
+        Command::Serve(serve) => {
+            if serve.on_demand {
+                serve::leave_the_starter();
+            }
+            hosting(serve::run(serve, json))
+        }
         Command::Status(status) => asynchronous(status::run(status, json)),
         Command::Stop(stop) => asynchronous(stop::run(stop, json)),
         Command::Open(open) => asynchronous(open::run(open, json)),
+        Command::Attach(attach) => asynchronous(attach::run(attach, json)),
         Command::Message(message) => asynchronous(message::run(message, json)),
         Command::Approve(approve) => asynchronous(approve::run(approve, json)),
         Command::Agent(agent) => asynchronous(agent::run(agent, json)),

@@ -50,6 +50,11 @@ impl Failure {
         self.exit
     }
 
+    /// Whether it is only not known to be done, and may be asked for again.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        matches!(self.code(), "team.unavailable" | "team.closed" | "daemon.unreachable")
+    }
+
     /// It as one JSON object.
     pub(crate) fn body(&self) -> &ErrorBody {
         &self.body
@@ -68,6 +73,17 @@ impl Failure {
         }
         Self::new(Exit::Failure, "output.gone", "nobody takes the output any more; all was stopped")
             .with_hint("the team is kept: aion run --resume TEAM")
+    }
+
+    /// The same where a daemon goes on with the work.
+    #[must_use]
+    pub(crate) fn aloud_beside_a_daemon(self) -> Self {
+        if !self.silent {
+            return self;
+        }
+        let message = "nobody takes the output any more; the team goes on without it";
+        Self::new(Exit::Failure, "output.gone", message)
+            .with_hint("follow it with aion attach TEAM, stop it with aion team stop TEAM")
     }
 
     /// Something the machine did not let us do.

@@ -5,14 +5,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aion_core::agent::Hold;
-use aion_core::command::{Caller, Command};
-use aion_core::event::{DeadLetterReason, Event, Recorded};
+use aion_core::event::{DeadLetterReason, Event};
 use aion_core::id::{RequestId, Seq, SlotId};
 use aion_core::message::Sender;
 use aion_core::request::{RequestKind, RequestState};
 use aion_core::team::{Progress, Team};
 use aion_core::turn::TurnOutcome;
-use aion_runtime::{SubmitError, Subscription, SubscriptionEnd, TeamHandle};
 use futures::FutureExt;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
@@ -21,6 +19,7 @@ use crate::describe::Story;
 use crate::exit::Failure;
 use crate::history::Folded;
 use crate::interrupt::{Signalled, Signals, Wish};
+use crate::line::{Line, News};
 use crate::progress::Watcher;
 
 /// How often what is drawn is drawn again while nothing happens.
@@ -54,12 +53,11 @@ pub(crate) enum End {
 
 /// A team that is being followed.
 pub(crate) struct Follow<'a> {
-    handle: TeamHandle,
+    line: Line,
     watcher: &'a mut dyn Watcher,
     decider: Decider,
     signals: &'a mut Signals,
     story: Story,
-    events: Subscription,
     /// The request that a person is looking at.
     asked: Option<(RequestId, RequestKind)>,
     /// Requests whose answer was accepted.
@@ -77,7 +75,7 @@ pub(crate) struct Follow<'a> {
 impl<'a> Follow<'a> {
     /// From a state on. `last` is how the lead's last turn before that ended.
     pub(crate) fn new(
-        handle: TeamHandle,
+        line: Line,
         watcher: &'a mut dyn Watcher,
         decider: Decider,
         signals: &'a mut Signals,
@@ -85,14 +83,12 @@ impl<'a> Follow<'a> {
         last: Option<&TurnOutcome>,
     ) -> Self {
         let broken = last.and_then(after);
-        let events = handle.subscribe(from.seq);
         Self {
-            handle,
+            line,
             watcher,
             decider,
             signals,
             story: Story::new(from),
-            events,
             asked: None,
             given: BTreeSet::new(),
             passed: BTreeSet::new(),
@@ -117,6 +113,7 @@ impl<'a> Follow<'a> {
             return self.finish(end);
         }
         loop {
+            let seen = self.story.seq();
             tokio::select! {
                 biased;
                 wish = self.signals.next() => {
@@ -124,7 +121,7 @@ impl<'a> Follow<'a> {
                         return self.finish(end);
                     }
                 }
-                next = self.events.next() => {
+                next = self.line.next(seen) => {
                     last = Instant::now();
                     self.take(next)?;
                     self.take_ready()?;
@@ -163,19 +160,14 @@ impl<'a> Follow<'a> {
     }
 
     /// Shows one event.
-    fn take(&mut self, next: Result<Option<Recorded>, SubscriptionEnd>) -> Result<(), Failure> {
-        match next {
-            Ok(Some(recorded)) => {
+    fn take(&mut self, next: Result<News, Failure>) -> Result<(), Failure> {
+        match next? {
+            News::Event(recorded) => {
                 self.judge(&recorded.event);
                 let happening = self.story.tell(&recorded);
                 self.watcher.happened(self.story.team(), &recorded, &happening)
             }
-            Ok(None) => Err(closed()),
-            Err(SubscriptionEnd::TooSlow { seen }) => {
-                self.events = self.handle.subscribe(seen);
-                Ok(())
-            }
-            Err(SubscriptionEnd::Store(error)) => Err(error.into()),
+            News::Note(note) => self.watcher.note(self.story.team(), &note),
         }
     }
 
@@ -210,7 +202,7 @@ impl<'a> Follow<'a> {
 
     /// Shows what is there already.
     fn take_ready(&mut self) -> Result<(), Failure> {
-        while let Some(next) = self.events.next().now_or_never() {
+        while let Some(next) = self.line.next(self.story.seq()).now_or_never() {
             self.take(next)?;
         }
         Ok(())
@@ -219,7 +211,7 @@ impl<'a> Follow<'a> {
     /// Shows everything up to an event that is known to be stored.
     async fn take_up_to(&mut self, seq: Seq) -> Result<(), Failure> {
         while self.story.seq() < seq {
-            let next = self.events.next().await;
+            let next = self.line.next(self.story.seq()).await;
             self.take(next)?;
         }
         Ok(())
@@ -228,9 +220,7 @@ impl<'a> Follow<'a> {
     /// Looks whether somebody is to be asked, and whether the team goes on by itself.
     async fn consider(&mut self) -> Result<Option<End>, Failure> {
         if let Some(end) = self.stopping.clone() {
-            let quiet = |team: &Team| team.agents().all(|agent| agent.turn().is_none());
-            let stopped = self.handle.query(quiet).await.map_err(|error| lost(&error))?;
-            if stopped {
+            if self.line.standing(self.story.team()).await?.busy.is_empty() {
                 self.catch_up().await?;
                 return Ok(Some(end));
             }
@@ -240,7 +230,7 @@ impl<'a> Follow<'a> {
             if let Some(end) = self.put_questions(false).await? {
                 return Ok(Some(end));
             }
-            let progress = self.handle.query(Team::progress).await.map_err(|error| lost(&error))?;
+            let progress = self.line.standing(self.story.team()).await?.progress;
             if progress == Progress::Working {
                 return Ok(None);
             }
@@ -270,12 +260,8 @@ impl<'a> Follow<'a> {
     /// Shows everything that is stored; says whether there was anything.
     async fn catch_up(&mut self) -> Result<bool, Failure> {
         let before = self.story.seq();
-        let now = self
-            .handle
-            .submit(Caller::System, None, Command::Tick)
-            .await
-            .map_err(|error| lost(&error))?;
-        self.take_up_to(now.seq).await?;
+        let end = self.line.end().await?;
+        self.take_up_to(end).await?;
         Ok(self.story.seq() > before)
     }
 
@@ -371,18 +357,17 @@ impl<'a> Follow<'a> {
 
     /// Hands an answer over, and says whether it was accepted. That somebody was faster is no failure.
     async fn say(&mut self, request: RequestId, answer: Answer) -> Result<bool, Failure> {
-        match self.handle.submit(Caller::User, None, answer.command(request)).await {
-            Ok(_) => {
+        match self.line.answer(request, answer).await? {
+            None => {
                 self.given.insert(request);
                 Ok(true)
             }
-            Err(SubmitError::Rejected(why)) => {
+            Some(why) => {
                 self.watcher.note(self.story.team(), &format!("{request}: {why}"))?;
                 // Whether it is still open is told by what happened meanwhile.
                 self.catch_up().await?;
                 Ok(false)
             }
-            Err(error) => Err(lost(&error)),
         }
     }
 
@@ -412,21 +397,14 @@ impl<'a> Follow<'a> {
     async fn obey(&mut self, wish: Wish) -> Result<Option<End>, Failure> {
         match wish {
             Wish::InterruptLead => {
-                let interrupt = Command::Interrupt { slot: SlotId::LEAD };
-                let busy = self
-                    .handle
-                    .query(|team| team.lead().is_some_and(|lead| lead.turn().is_some()))
-                    .await
-                    .map_err(|error| lost(&error))?;
+                let standing = self.line.standing(self.story.team()).await?;
+                let busy = standing.busy.contains(&SlotId::LEAD);
                 let text = if busy {
                     "The lead's turn is interrupted; teammates go on. Ctrl+C again asks all to stop."
                 } else {
                     "The lead is not in a turn; teammates go on. Ctrl+C again asks all to stop."
                 };
-                match self.handle.submit(Caller::User, None, interrupt).await {
-                    Ok(_) | Err(SubmitError::Rejected(_)) => {}
-                    Err(error) => return Err(lost(&error)),
-                }
+                self.line.interrupt(SlotId::LEAD).await?;
                 self.watcher.note(self.story.team(), text)?;
                 Ok(None)
             }
@@ -443,10 +421,7 @@ impl<'a> Follow<'a> {
     async fn stop(&mut self, end: End) -> Result<(), Failure> {
         self.stopping = Some(end);
         self.asked = None;
-        match self.handle.submit(Caller::User, None, Command::StopTeam).await {
-            Ok(_) | Err(SubmitError::Rejected(_)) => Ok(()),
-            Err(error) => Err(lost(&error)),
-        }
+        self.line.stop().await
     }
 }
 
@@ -480,12 +455,4 @@ async fn next_line(decider: &mut Decider, asked: bool) -> Option<String> {
             std::future::pending().await
         }
     }
-}
-
-fn lost(error: &SubmitError) -> Failure {
-    Failure::new(aion_api::Exit::Failure, "team.unavailable", error.to_string())
-}
-
-fn closed() -> Failure {
-    Failure::new(aion_api::Exit::Failure, "team.closed", "the team's session has ended")
 }

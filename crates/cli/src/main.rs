@@ -18,6 +18,7 @@ mod groundwork;
 mod history;
 mod hosting;
 mod interrupt;
+mod line;
 mod logs;
 mod output;
 mod paths;

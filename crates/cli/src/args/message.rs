@@ -9,6 +9,10 @@ use super::OfTeam;
 pub(crate) enum Message {
     /// Write to a member
     Send(SendMessage),
+    /// List the messages of a team, the last ones
+    Ls(ListMessages),
+    /// Follow the messages of a team, until Ctrl+C
+    Tail(OfTeam),
 }
 
 /// `aion message send`.
@@ -21,6 +25,16 @@ pub(crate) struct SendMessage {
     /// How soon it is read
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub(crate) urgency: Urgency,
+    #[command(flatten)]
+    pub(crate) of: OfTeam,
+}
+
+/// `aion message ls`.
+#[derive(Debug, Args)]
+pub(crate) struct ListMessages {
+    /// How many
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) of: OfTeam,
 }

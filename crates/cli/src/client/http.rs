@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aion_api::{HealthResponse, Problem};
+use aion_api::{CommandAcceptedResponse, Exit, HealthResponse, Problem};
 use aion_server::AccessToken;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
 
 use super::place::{DaemonFile, Look, look};
 use super::problem::{not_ours, refused, silent, unreadable};
@@ -21,6 +22,10 @@ use crate::exit::Failure;
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_mins(1);
+
+/// How long a call that must not be lost is repeated, and how often.
+const PATIENCE: Duration = Duration::from_secs(30);
+const RETRY: Duration = Duration::from_millis(100);
 
 /// Which daemon is meant.
 #[derive(Clone, Debug)]
@@ -90,6 +95,23 @@ impl Client {
         Ok(Self { http, target: Arc::new(target), place: Arc::new(Mutex::new(place)) })
     }
 
+    /// Looks for the daemon anew, and starts it where it is this machine's and died; says whether it
+    /// did. One that was stopped is left so.
+    pub(crate) async fn again(&self) -> Result<bool, Failure> {
+        let Target::Local { dir, start: how } = &*self.target else { return Ok(false) };
+        let (file, started) = match look(dir) {
+            Look::There(file) => (file, false),
+            Look::Gone(_) => (start(dir, how).await?, true),
+            Look::Nobody => {
+                let message = format!("the daemon of {} was stopped", dir.display());
+                return Err(Failure::new(Exit::Unreachable, "daemon.stopped", message)
+                    .with_hint("the team is kept: aion run --resume TEAM goes on with it"));
+            }
+        };
+        *self.lock() = local(dir, &file)?;
+        Ok(started)
+    }
+
     /// Whether it serves a data directory of this machine, and which.
     pub(crate) fn local_dir(&self) -> Option<&Path> {
         match &*self.target {
@@ -103,6 +125,11 @@ impl Client {
         self.lock().url.clone()
     }
 
+    /// What it wants to see.
+    pub(crate) fn bearer(&self) -> HeaderValue {
+        self.lock().bearer.clone()
+    }
+
     /// How it is.
     pub(crate) async fn health(&self) -> Result<HealthResponse, Failure> {
         self.get("/api/health").await
@@ -112,6 +139,49 @@ impl Client {
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let response = self.call(self.request(Method::GET, path)).await?;
         read(response).await
+    }
+
+    /// Reads something, also from a daemon that dies meanwhile and is started again.
+    pub(crate) async fn get_patiently<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<T, Failure> {
+        self.patiently(|| self.request(Method::GET, path)).await
+    }
+
+    /// Asks for a change once, also of a daemon that dies meanwhile and is started again.
+    pub(crate) async fn persist<B: Serialize>(
+        &self,
+        path: &str,
+        body: Option<&B>,
+    ) -> Result<CommandAcceptedResponse, Failure> {
+        let key = key()?;
+        self.patiently(|| {
+            let request = self.request(Method::POST, path).header("idempotency-key", &key);
+            match body {
+                Some(body) => request.json(body),
+                None => request,
+            }
+        })
+        .await
+    }
+
+    async fn patiently<T: DeserializeOwned>(
+        &self,
+        request: impl Fn() -> RequestBuilder,
+    ) -> Result<T, Failure> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let failure = match self.call(request()).await {
+                Ok(response) => return read(response).await,
+                Err(failure) => failure,
+            };
+            if !failure.is_unavailable() || Instant::now() >= deadline {
+                return Err(failure);
+            }
+            sleep(RETRY).await;
+            self.again().await?;
+        }
     }
 
     /// Asks for a change.
@@ -141,6 +211,11 @@ impl Client {
             return Ok(None);
         }
         read(response).await.map(Some)
+    }
+
+    /// Puts something in the place of what was there.
+    pub(crate) async fn put(&self, path: &str, body: &impl Serialize) -> Result<(), Failure> {
+        self.call(self.request(Method::PUT, path).json(body)).await.map(|_| ())
     }
 
     /// Takes something away.
@@ -182,10 +257,18 @@ async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
 }
 
 fn local(dir: &Path, file: &DaemonFile) -> Result<Place, Failure> {
-    let token = AccessToken::read(&dir.join("token")).map_err(|error| {
-        Failure::new(aion_api::Exit::Authentication, "daemon.token", error.to_string())
-    })?;
+    let token = AccessToken::read(&dir.join("token"))
+        .map_err(|error| Failure::new(Exit::Authentication, "daemon.token", error.to_string()))?;
     Ok(Place { url: file.url.clone(), bearer: secret(&token.bearer())? })
+}
+
+/// An idempotency key.
+fn key() -> Result<String, Failure> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::new(Exit::Failure, "random", format!("draw a random number: {error}"))
+    })?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat())
 }
 
 /// The value of a header that is never shown.

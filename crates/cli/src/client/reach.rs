@@ -1,6 +1,7 @@
 //! From what a person said to the daemon that is meant: an address, or a data directory of this
 //! machine.
 
+use std::path::Path;
 use std::time::Duration;
 
 use aion_api::Exit;
@@ -19,12 +20,20 @@ pub(crate) async fn connect(reach: &Reach) -> Result<Client, Failure> {
     Client::reach(target(reach)?).await
 }
 
+/// The daemon of a data directory of this machine; it is started where there is none.
+pub(crate) async fn connect_local(dir: &Path) -> Result<Client, Failure> {
+    Client::reach(Target::Local { dir: dir.to_owned(), start: on_demand() }).await
+}
+
+fn on_demand() -> Start {
+    Start { idle_exit: Some(IDLE), arguments: Vec::new() }
+}
+
 /// Which daemon is meant.
 pub(crate) fn target(reach: &Reach) -> Result<Target, Failure> {
     let Some(url) = &reach.url else {
         let dir = data_dir(reach.data.data_dir.as_deref())?;
-        let start = Start { idle_exit: Some(IDLE), arguments: Vec::new() };
-        return Ok(Target::Local { dir, start });
+        return Ok(Target::Local { dir, start: on_demand() });
     };
     let url = url.trim_end_matches('/').to_owned();
     if !url.starts_with("http://") && !url.starts_with("https://") {

@@ -17,21 +17,22 @@ use aion_core::event::Recorded;
 use aion_core::id::{Seq, TeamId};
 use aion_core::permission::GrantScope;
 use aion_core::request::{Decision, RequestKind};
+use aion_store::EventStore;
 use tempfile::TempDir;
 
 use self::account::{Account, count};
 use super::team::print_changes;
 use crate::answer::{self, Answer, Decider, Typed};
 use crate::args::Demo;
-use crate::daemon::Daemon;
+use crate::client::{Client, Look, Start, Target, end, look};
 use crate::exit::{Failure, Outcome};
 use crate::follow::{End, Follow};
 use crate::git::Repository;
 use crate::history::read_all;
-use crate::hosting::{Opened, begin};
+use crate::hosting::{Hosting, Opened, Plan};
 use crate::interrupt::Signals;
 use crate::progress::{JsonLines, StoryTeller, Watcher};
-use crate::scenarios::{self, Scenarios};
+use crate::scenarios;
 use crate::terminal::{Paint, clean_line};
 use crate::{counts, output};
 
@@ -54,6 +55,8 @@ const CHECK_FILE: &str = "test.sh";
 const NAME: &str = "open-day";
 /// Where a person answers there is no hurry.
 const MOST: Duration = Duration::from_mins(10);
+/// The demo's daemon ends by itself after this long, should nobody end it.
+const ALONE: Duration = Duration::from_mins(1);
 /// Accent colours that can be read on the page's paper.
 const ACCENTS: [&str; 6] = ["#2f6f4f", "#8a3b12", "#1f5f8b", "#7a2e5d", "#5b5b00", "#9a1f40"];
 
@@ -73,16 +76,28 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     set_up(&place.site)?;
     let text =
         PARTS.iter().fold(SCENARIO.to_owned(), |text, (name, part)| text.replace(name, part));
-    let scenario = scenarios::parse("demo/scenario.toml", &text)?;
-    let daemon = Daemon::open(&place.data, Arc::new(Scenarios::one(&place.data, scenario)))?;
+    let hosting = if args.no_daemon {
+        Hosting::here(&place.data, scenarios::parse("demo/scenario.toml", &text)?)?
+    } else {
+        // A daemon of its own, that ends with the demo; it takes no port that others look for.
+        let arguments = vec!["--port".to_owned(), "0".to_owned()];
+        let start = Start { idle_exit: Some(ALONE), arguments };
+        let target = Target::Local { dir: place.data.clone(), start };
+        Hosting::there(Client::reach(target).await?, &place.data)?
+    };
     let goal = format!(
         "Make the page for the open day of Harbour Garden. The edition code is {code}; it has to \
          stand on every page. The accent colour is {accent}. README.md says what the page needs."
     );
-    let Opened { handle, beginning, from, last } =
-        begin(&daemon, NAME, &place.site, goal, PermissionMode::Default).await?;
-    let team = handle.team().clone();
-    scenarios::keep(&place.data, &team, &text)?;
+    let plan = Plan {
+        name: NAME,
+        workspace: &place.site,
+        task: goal,
+        scenario: &text,
+        members: &[],
+        mode: PermissionMode::Default,
+    };
+    let Opened { id: team, line, beginning, from, last } = hosting.begin(&place.data, plan).await?;
     if !json {
         introduce(&place, &args)?;
     }
@@ -92,18 +107,20 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     let decider =
         if args.yes { Decider::Auto(demo_answer) } else { Decider::Person(Typed::read()) };
     let mut follow =
-        Follow::new(handle, watcher.as_mut(), decider, &mut signals, from, last.as_ref());
-    let end = follow.run(Some(MOST)).await;
-    let judged = match end {
+        Follow::new(line, watcher.as_mut(), decider, &mut signals, from, last.as_ref());
+    let ended = follow.run(Some(MOST)).await;
+    let judged = match ended {
         Ok(End::Killed(signalled)) => {
-            // Nothing runs on after an exit: what is temporary goes before it.
+            // Nothing runs on after an exit: the daemon and what is temporary go before it.
+            finish(&hosting, &place.data).await;
             drop(place);
             std::process::exit(i32::from(signalled.exit().code()))
         }
-        Ok(end) => judge(&daemon, &place, &team, &code, end).await,
+        Ok(end) => judge(hosting.store(), &place, &team, &code, end).await,
         Err(failure) => Err(failure),
     };
-    daemon.close().await;
+    finish(&hosting, &place.data).await;
+    hosting.close().await;
     let judged = match judged {
         Ok(judged) => judged,
         Err(failure) => {
@@ -124,6 +141,14 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     }
     place.leave(args.keep || exit != Exit::Success, json)?;
     Ok(exit)
+}
+
+/// Ends the demo's own daemon.
+async fn finish(hosting: &Hosting, data: &Path) {
+    if let (Hosting::There(..), Look::There(file)) = (hosting, look(data)) {
+        // One that does not end by now ends by itself soon.
+        let _ = end(&file).await;
+    }
 }
 
 /// Where the demo works.
@@ -295,14 +320,14 @@ struct Check {
 }
 
 async fn judge(
-    daemon: &Daemon,
+    store: &Arc<dyn EventStore>,
     place: &Place,
     team: &TeamId,
     code: &str,
     end: End,
 ) -> Result<Judged, Failure> {
-    let totals = daemon.store.totals(team).await?;
-    let exported = exported(daemon, team).await?;
+    let totals = store.totals(team).await?;
+    let exported = exported(store, team).await?;
     let check = check(&place.site, code)?;
     let changes = match Repository::around(&place.site) {
         Some(repository) => repository.changes(team)?,
@@ -328,8 +353,8 @@ async fn judge(
 }
 
 /// The log as a file of `aion export` holds it.
-async fn exported(daemon: &Daemon, team: &TeamId) -> Result<Vec<Recorded>, Failure> {
-    let text = super::export::jsonl(&read_all(&daemon.store, team, Seq(0)).await?)?;
+async fn exported(store: &Arc<dyn EventStore>, team: &TeamId) -> Result<Vec<Recorded>, Failure> {
+    let text = super::export::jsonl(&read_all(store, team, Seq(0)).await?)?;
     text.lines()
         .map(|line| serde_json::from_str(line).map_err(|error| std::io::Error::from(error).into()))
         .collect()

@@ -1,41 +1,53 @@
-//! `aion run`: hosts a team in this process until it settles, or goes on with one that stopped.
+//! `aion run`: lets a team do a task and follows it until it settles, or goes on with one that stopped.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aion_agent::scripted::Scenario;
 use aion_api::{Exit, RunLine, RunStatus};
 use aion_core::agent::PermissionMode;
-use aion_core::command::{Caller, Command, SendMessage};
 use aion_core::id::{AgentName, TeamId};
-use aion_core::message::{Recipient, Urgency};
 use aion_core::team::Team;
+
+use serde_json::json;
 
 use crate::answer::{self, Decider, Typed};
 use crate::args::{OnApproval, Progress, Run};
-use crate::daemon::{self, Daemon, SCRIPTED};
+use crate::client::connect_local;
+use crate::daemon::{self, SCRIPTED};
 use crate::exit::{Failure, Outcome};
 use crate::follow::{End, Follow};
 use crate::git::Repository;
 use crate::history::find;
-use crate::hosting::{self, Opened, begin, resume, submit_failure};
+use crate::hosting::{Hosting, Member, Opened, Plan};
 use crate::interrupt::Signals;
 use crate::paths::data_dir;
 use crate::progress::{Beginning, JsonLines, Plain, Quiet, Tree, Watcher};
-use crate::scenarios::{self, Scenarios};
+use crate::scenarios;
 use crate::terminal::{clean_line, is_screen};
 use crate::{output, view};
 
 /// The longest run where nobody watches, unless another time is given.
 const UNWATCHED: Duration = Duration::from_hours(1);
+
 pub(super) async fn run(args: Run, json: bool) -> Outcome {
     let began = Instant::now();
     let progress = chosen(args.progress, json);
     let dir = data_dir(args.data.data_dir.as_deref())?;
     let members = members(&args.member)?;
+    if args.detach && args.no_daemon {
+        return Err(Failure::usage(
+            "--detach leaves the team to the daemon, and --no-daemon uses none",
+        ));
+    }
+    if std::env::var_os("AION_URL").is_some_and(|url| !url.is_empty()) && !args.no_daemon {
+        let message =
+            "AION_URL names a daemon elsewhere, and a run works in a directory of this machine";
+        return Err(Failure::usage(message)
+            .with_hint("aion team create makes a team there; unset AION_URL to run one here"));
+    }
     let mut signals = Signals::listen()?;
     let resumed = match &args.resume {
         Some(wanted) => Some(known_team(&dir, wanted).await?),
@@ -49,31 +61,42 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
     if let Some(goal) = &goal {
         Repository::refuse_data_inside(&goal.workspace, &dir)?;
     }
-    let daemon = Daemon::open(&dir, Arc::new(Scenarios::one(&dir, scenario)))?;
-    let opened = match (&resumed, goal) {
-        (Some(team), _) => resume(&daemon, team, &dir).await,
-        (None, Some(goal)) => start(&daemon, goal, &members).await,
+    let hosting = if args.no_daemon {
+        Hosting::here(&dir, scenario)?
+    } else {
+        Hosting::there(connect_local(&dir).await?, &dir)?
+    };
+    let opened = match (&resumed, &goal) {
+        (Some(team), _) => hosting.resume(team, &dir, text.as_deref(), &members).await,
+        (None, Some(goal)) => {
+            let plan = Plan {
+                name: &goal.name,
+                workspace: &goal.workspace,
+                task: goal.task.clone(),
+                scenario: text.as_deref().unwrap_or_default(),
+                members: &members,
+                mode: PermissionMode::Default,
+            };
+            hosting.begin(&dir, plan).await
+        }
         (None, None) => Err(Failure::usage("there is nothing to do")),
     };
-    let ready = match opened {
-        Ok(opened) => prepare(&daemon, &opened, &dir, text.as_deref(), &members, resumed.is_some())
-            .await
-            .map(|()| opened),
-        Err(failure) => Err(failure),
-    };
-    let Opened { handle, beginning, from, last } = match ready {
+    let Opened { line, beginning, from, last, .. } = match opened {
         Ok(opened) => opened,
         Err(failure) => {
-            daemon.close().await;
+            hosting.close().await;
             return Err(failure);
         }
     };
+    if args.detach {
+        return left(&beginning, &args, json);
+    }
     let mut watcher = watcher(progress);
     watcher.begin(&beginning)?;
     let decider = decider(&args);
     let most = args.max_time.or_else(|| (!is_screen()).then_some(UNWATCHED));
     let mut follow =
-        Follow::new(handle.clone(), watcher.as_mut(), decider, &mut signals, from, last.as_ref());
+        Follow::new(line, watcher.as_mut(), decider, &mut signals, from, last.as_ref());
     let end = follow.run(most).await;
     let result = end.and_then(|end| {
         let team = follow.team();
@@ -83,18 +106,39 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
     });
     match result {
         Ok(End::Killed(signalled)) => {
-            // Every child process hangs on a leash that ends with this process.
+            // Every child process of this one hangs on a leash that ends with it; a daemon's go on
+            // until they have stopped.
             std::process::exit(i32::from(signalled.exit().code()));
         }
         Ok(end) => {
-            daemon.close().await;
+            hosting.close().await;
             Ok(exit(&end))
         }
         Err(failure) => {
-            daemon.close().await;
-            Err(failure.aloud())
+            let here = matches!(hosting, Hosting::Here(_));
+            hosting.close().await;
+            Err(if here { failure.aloud() } else { failure.aloud_beside_a_daemon() })
         }
     }
+}
+
+/// The team works on without anybody watching.
+fn left(beginning: &Beginning, args: &Run, json: bool) -> Outcome {
+    let short: String = beginning.team.chars().take(8).collect();
+    if json {
+        output::json(&json!({ "team": beginning.team, "name": beginning.name }))?;
+        return Ok(Exit::Success);
+    }
+    let place = place(args.data.data_dir.as_deref());
+    output::line(&format!("{} is at work", clean_line(&beginning.name, 60)))?;
+    output::line(&format!("follow it      aion attach {short}{place}"))?;
+    output::line(&format!("what it asks   aion approve ls{place}"))?;
+    output::line(&format!("stop it        aion team stop {short}{place}"))?;
+    Ok(Exit::Success)
+}
+
+fn place(data_dir: Option<&Path>) -> String {
+    data_dir.map_or(String::new(), |dir| format!(" --data-dir {}", dir.display()))
 }
 
 fn chosen(progress: Progress, json: bool) -> Progress {
@@ -149,7 +193,9 @@ async fn known_team(dir: &Path, wanted: &str) -> Result<TeamId, Failure> {
         Some(store) => store.teams().await?,
         None => Vec::new(),
     };
-    Ok(find(&teams, Some(wanted))?.team.clone())
+    let row = find(&teams, Some(wanted))?;
+    Repository::refuse_data_inside(Path::new(&row.workspace), dir)?;
+    Ok(row.team.clone())
 }
 
 /// What a new team is to do, and where.
@@ -196,65 +242,6 @@ fn name_from(task: &str) -> String {
         .collect();
     let name: String = words.join("-").chars().take(40).collect();
     if name.is_empty() { "team".to_owned() } else { name }
-}
-
-/// A member from the command line, with its model.
-type Member = (AgentName, Option<String>);
-
-/// Begins a team. With members of the person's own the task follows once they are there: the lead's
-/// first prompt names them.
-async fn start(daemon: &Daemon, goal: Goal, members: &[Member]) -> Result<Opened, Failure> {
-    let Goal { name, workspace, task } = goal;
-    let mode = PermissionMode::Default;
-    if members.is_empty() {
-        return begin(daemon, &name, &workspace, task, mode).await;
-    }
-    let opened = begin(daemon, &name, &workspace, String::new(), mode).await?;
-    let told = async {
-        bring_in(daemon, &opened, members).await?;
-        let message = SendMessage {
-            to: Recipient::Lead,
-            text: task,
-            summary: None,
-            urgency: Urgency::Wake,
-            files: Vec::new(),
-            key: None,
-        };
-        let message = Command::SendMessage(Box::new(message));
-        opened.handle.submit(Caller::User, None, message).await.map_err(submit_failure)
-    };
-    if let Err(failure) = told.await {
-        // A team that was never told its task is none; that it ends is all that can be done.
-        let _ = opened.handle.submit(Caller::User, None, Command::EndTeam).await;
-        return Err(failure);
-    }
-    Ok(opened)
-}
-
-async fn bring_in(daemon: &Daemon, opened: &Opened, members: &[Member]) -> Result<(), Failure> {
-    for (name, model) in members {
-        let mode = PermissionMode::Default;
-        let (name, model) = (name.clone(), model.clone());
-        let member = Box::new(hosting::member(daemon, name, model, String::new(), mode));
-        let spawn = Command::SpawnAgent { member };
-        opened.handle.submit(Caller::User, None, spawn).await.map_err(submit_failure)?;
-    }
-    Ok(())
-}
-
-/// What an open team needs before it is followed.
-async fn prepare(
-    daemon: &Daemon,
-    opened: &Opened,
-    dir: &Path,
-    text: Option<&str>,
-    members: &[Member],
-    resumed: bool,
-) -> Result<(), Failure> {
-    if let Some(text) = text {
-        scenarios::keep(dir, opened.handle.team(), text)?;
-    }
-    if resumed { bring_in(daemon, opened, members).await } else { Ok(()) }
 }
 
 /// Reads `name:agent[:model]`.
@@ -366,7 +353,7 @@ fn conclude(
         tasks.completed
     ))?;
     let short: String = beginning.team.chars().take(8).collect();
-    let place = data_dir.map_or(String::new(), |dir| format!(" --data-dir {}", dir.display()));
+    let place = place(data_dir);
     match end {
         End::Settled { all_tasks_completed: true } => {}
         End::Settled { .. }

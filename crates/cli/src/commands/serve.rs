@@ -33,17 +33,29 @@ pub(super) async fn run(args: Serve, json: bool) -> Outcome {
     if args.detach {
         return detach(&args, &dir, json).await;
     }
-    if args.on_demand {
-        // A session of its own: what ends the terminal or the command that started it does not
-        // end the daemon. Whoever leads a session already needs no other.
-        let _ = nix::unistd::setsid();
-    }
     let served = in_foreground(&args, &dir, json).await;
     if let (true, Err(failure)) = (args.on_demand, &served) {
         // The command that started it reads one line: this one.
         output::json(failure.body())?;
     }
     served
+}
+
+/// Lets go of whoever started this process: what ends that command or its terminal does not end the
+/// daemon, and nobody waits for a file that the daemon would hold open. Only before anything is
+/// opened.
+pub(super) fn leave_the_starter() {
+    // Whoever leads a session already needs no other.
+    let _ = nix::unistd::setsid();
+    let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")
+        .map(|entries| {
+            entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+        })
+        .unwrap_or_default();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+        // One of them was the directory that was just read; it is closed already.
+        let _ = nix::unistd::close(descriptor);
+    }
 }
 
 async fn in_foreground(args: &Serve, dir: &Path, json: bool) -> Outcome {

@@ -1,6 +1,5 @@
 //! `aion team`: lists and shows teams, and puts a workspace back; it never changes a team.
 
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use aion_api::{
@@ -10,16 +9,14 @@ use aion_api::{
 use aion_core::id::SlotId;
 use aion_core::time::Timestamp;
 use aion_store::TeamRow;
-use serde_json::json;
 
-use super::{Reading, steer};
-use crate::args::{self, Everything, OneTeam, Undo};
+use super::{Reading, steer, undo};
+use crate::args::{self, Everything, OneTeam};
 use crate::client::connect;
-use crate::daemon;
 use crate::exit::{Failure, Outcome};
 use crate::git::Repository;
 use crate::history::{fold, names};
-use crate::terminal::{Paint, clean_line, clean_text};
+use crate::terminal::{Paint, clean_line};
 use crate::{counts, output, view};
 
 pub(super) async fn run(command: args::Team, json: bool) -> Outcome {
@@ -37,7 +34,7 @@ pub(super) async fn run(command: args::Team, json: bool) -> Outcome {
         args::Team::Rm(args) => steer::remove(args, json).await,
         args::Team::Ls(everything) => list(&everything, json).await,
         args::Team::Show(one) => show(&one, json).await,
-        args::Team::Undo(args) => undo(&args, json).await,
+        args::Team::Undo(args) => undo::run(&args, json).await,
     }
 }
 
@@ -265,70 +262,4 @@ pub(crate) fn print_changes(changes: &[FileChange]) -> Result<(), Failure> {
         output::line(&format!("  {mark} {}", clean_line(&change.path, 300)))?;
     }
     Ok(())
-}
-
-async fn undo(args: &Undo, json: bool) -> Outcome {
-    let reading = Reading::open(&args.data).await?;
-    let (store, row) = reading.team(Some(&args.team))?;
-    let workspace = fold(store, &row.team, None).await?.team.workspace().to_owned();
-    let repository = Repository::around(Path::new(&workspace))
-        .filter(|repository| repository.has_start(&row.team))
-        .ok_or_else(|| {
-            let message = format!(
-                "the start of {:?} is not recorded: {} is no git work tree, or was none then",
-                clean_line(&row.name, 60),
-                clean_line(&workspace, 200)
-            );
-            Failure::new(Exit::NotFound, "undo.no_start", message)
-        })?;
-    Repository::refuse_data_inside(Path::new(&workspace), &reading.dir)?;
-    // Held until all is done: no team of this directory may write meanwhile.
-    let _alone = daemon::alone_in(&reading.dir)?;
-    let changes = repository.changes(&row.team)?;
-    if changes.is_empty() {
-        return undone(json, &workspace, &changes, None);
-    }
-    if !args.yes {
-        confirm(&workspace, &changes, json)?;
-    }
-    let kept = repository.undo(&row.team, &changes)?;
-    undone(json, &workspace, &changes, Some(&kept))
-}
-
-fn confirm(workspace: &str, changes: &[FileChange], json: bool) -> Result<(), Failure> {
-    if json || !io::stdin().is_terminal() {
-        let message =
-            format!("{} file(s) would be put back; nobody is there to ask", changes.len());
-        return Err(Failure::new(Exit::NeedsInput, "undo.unconfirmed", message)
-            .with_hint("look with `aion team show`, then add --yes"));
-    }
-    output::line(&format!("These files in {} go back:", clean_line(workspace, 200)))?;
-    print_changes(changes)?;
-    let mut out = io::stdout();
-    write!(out, "Put {} file(s) back as they were? [y/N] ", changes.len())?;
-    out.flush()?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
-        Ok(())
-    } else {
-        Err(Failure::new(Exit::Failure, "undo.declined", "nothing was changed"))
-    }
-}
-
-fn undone(json: bool, workspace: &str, changes: &[FileChange], kept: Option<&str>) -> Outcome {
-    if json {
-        output::json(&json!({ "workspace": workspace, "restored": changes, "kept_at": kept }))?;
-        return Ok(Exit::Success);
-    }
-    match kept {
-        None => output::line("Nothing to undo: no file changed since the team began.")?,
-        Some(kept) => {
-            output::line(&format!("{} file(s) are as they were.", changes.len()))?;
-            output::line(&clean_text(&format!(
-                "What was there is kept at {kept}; commits made since then stay in the history."
-            )))?;
-        }
-    }
-    Ok(Exit::Success)
 }

@@ -1,5 +1,6 @@
 //! Runs the binary in a home of its own; it knows no command.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -9,16 +10,37 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+thread_local! {
+    /// Whether runs use the daemon, or host their team themselves.
+    static SERVED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does the same with runs that host their team, and with runs that use the daemon.
+pub(crate) fn in_both_ways(test: impl Fn()) {
+    for served in [false, true] {
+        SERVED.set(served);
+        test();
+    }
+}
+
 /// A home: a data directory, a workspace, and nothing of the machine's own settings.
 pub(crate) struct Home {
     root: TempDir,
+    served: bool,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
         let root = tempfile::Builder::new().prefix("aion-it-").tempdir().unwrap();
         fs::create_dir(root.path().join("work")).unwrap();
-        Self { root }
+        Self { root, served: SERVED.get() }
+    }
+
+    /// A home whose runs use the daemon, also outside of [`in_both_ways`].
+    pub(crate) fn served() -> Self {
+        let mut home = Self::new();
+        home.served = true;
+        home
     }
 
     /// A home whose workspace is a git repository with one commit.
@@ -69,6 +91,7 @@ impl Home {
             .args(args)
             .current_dir(self.work())
             .env("AION_HOME", self.data())
+            .env("AION_NO_DAEMON", if self.served { "0" } else { "1" })
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -217,6 +240,18 @@ impl Going {
                 return value;
             }
         }
+    }
+
+    /// Reads until a line holds a text, and answers all that was read.
+    #[track_caller]
+    pub(crate) fn until_text(&mut self, text: &str) -> String {
+        let mut seen = String::new();
+        while !seen.contains(text) {
+            let mut line = String::new();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "it ended: {seen}");
+            seen.push_str(&line);
+        }
+        seen
     }
 
     /// Reads until an event of that name comes.

@@ -110,7 +110,7 @@ fn a_daemon_that_cannot_start_says_why() {
     let script =
         home.scenario("[[agent.team-lead.rule]]\nwhen = [{ given = \".\" }]\nfail = \"hang\"\n");
     let script = script.to_str().unwrap();
-    let run = ["run", "task", "--script", script, "--json", "--no-daemon"];
+    let run = ["run", "task", "--script", script, "--json"];
     let mut going = Going::start(home.command(run));
     going.until_event("turn_started");
     let ran = home.aion(["approve", "ls", "--json"]).code(7);

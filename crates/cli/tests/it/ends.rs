@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use serde_json::{Value, json};
 
-use crate::binary::{Going, Home, Ran};
+use crate::binary::{Going, Home, Ran, in_both_ways};
 
 fn run(home: &Home, scenario: &str, options: &[&str]) -> Ran {
     let script = home.scenario(scenario);
@@ -22,79 +22,86 @@ fn resume(home: &Home) -> Ran {
 
 #[test]
 fn a_team_that_waits_or_is_settled_or_is_held_ends_the_same_way_when_it_is_resumed() {
-    // It asks the person, and ends its turn.
-    let asks = r#"
+    in_both_ways(|| {
+        // It asks the person, and ends its turn.
+        let asks = r#"
 [[agent.team-lead.rule]]
 when = [{ given = "Work" }]
 call = [{ tool = "team_ask_user", input = { question = "Which colour?", options = ["red", "blue"] } }]
 "#;
-    let home = Home::new();
-    for ran in [run(&home, asks, &[]), resume(&home), resume(&home)] {
-        let result = ran.code(5).last();
-        assert_eq!(result["status"], "needs_input");
-        assert_eq!(result["reason"], "team-lead asks: Which colour?");
-    }
+        let home = Home::new();
+        for ran in [run(&home, asks, &[]), resume(&home), resume(&home)] {
+            let result = ran.code(5).last();
+            assert_eq!(result["status"], "needs_input");
+            assert_eq!(result["reason"], "team-lead asks: Which colour?");
+        }
 
-    let done = r#"
+        let done = r#"
 [[agent.team-lead.rule]]
 when = [{ given = "Work" }]
 say = "Done."
 "#;
-    let home = Home::new();
-    for ran in [run(&home, done, &[]), resume(&home)] {
-        assert_eq!(ran.code(0).last()["status"], "completed");
-    }
+        let home = Home::new();
+        for ran in [run(&home, done, &[]), resume(&home)] {
+            assert_eq!(ran.code(0).last()["status"], "completed");
+        }
 
-    // Its provider wants a login: only a person can go on, and nobody is asked anything.
-    let held = r#"
+        // Its provider wants a login: only a person can go on, and nobody is asked anything.
+        let held = r#"
 [[agent.team-lead.rule]]
 repeat = true
 when = [{ given = "Work" }]
 fail = "login"
 "#;
-    let home = Home::new();
-    for ran in [run(&home, held, &[]), resume(&home)] {
-        assert_eq!(ran.code(5).last()["status"], "needs_input");
-    }
+        let home = Home::new();
+        for ran in [run(&home, held, &[]), resume(&home)] {
+            assert_eq!(ran.code(5).last()["status"], "needs_input");
+        }
+    });
 }
 
 #[test]
 fn a_run_whose_lead_fails_is_no_success() {
-    // Nothing in its scenario fits: each turn is a fault.
-    let fails = r#"
+    in_both_ways(|| {
+        // Nothing in its scenario fits: each turn is a fault.
+        let fails = r#"
 [[agent.team-lead.rule]]
 when = [{ given = "something else" }]
 say = "Done."
 "#;
-    let home = Home::new();
-    let result = run(&home, fails, &[]).code(1).last();
-    assert_eq!(result["status"], "failed");
-    let reason = result["reason"].as_str().unwrap();
-    assert!(reason.starts_with("team-lead failed at what it was told: "), "{reason}");
-    // Nothing is different the next time.
-    assert_eq!(resume(&home).code(1).last()["status"], "failed");
+        let home = Home::new();
+        let result = run(&home, fails, &[]).code(1).last();
+        assert_eq!(result["status"], "failed");
+        let reason = result["reason"].as_str().unwrap();
+        assert!(reason.starts_with("team-lead failed at what it was told: "), "{reason}");
+        // Nothing is different the next time.
+        assert_eq!(resume(&home).code(1).last()["status"], "failed");
+    });
 }
 
 #[test]
 fn a_lead_that_is_interrupted_alone_has_completed_nothing() {
-    let home = Home::new();
-    nix::unistd::mkfifo(&home.work().join("life"), Mode::S_IRWXU).unwrap();
-    let script = home.scenario(
+    in_both_ways(|| {
+        let home = Home::new();
+        nix::unistd::mkfifo(&home.work().join("life"), Mode::S_IRWXU).unwrap();
+        let script = home.scenario(
         r#"
 [[agent.team-lead.rule]]
 when = [{ given = "Work" }]
 call = [{ tool = "Bash", input = { command = "exec 3> life; echo >&3; sleep 1000", timeout_seconds = 600 } }]
 "#,
     );
-    let script = script.to_str().unwrap();
-    let going = Going::start(home.command(["run", "Work", "--script", script, "--yes", "--json"]));
-    let mut life = BufReader::new(File::open(home.work().join("life")).unwrap());
-    life.read_line(&mut String::new()).unwrap();
-    going.signal(Signal::SIGINT);
-    let result = going.end().code(3).last();
-    assert_eq!(result["status"], "incomplete");
-    assert_eq!(result["reason"], "the lead was interrupted, and did not go on");
-    assert_eq!(resume(&home).code(3).last()["status"], "incomplete");
+        let script = script.to_str().unwrap();
+        let going =
+            Going::start(home.command(["run", "Work", "--script", script, "--yes", "--json"]));
+        let mut life = BufReader::new(File::open(home.work().join("life")).unwrap());
+        life.read_line(&mut String::new()).unwrap();
+        going.signal(Signal::SIGINT);
+        let result = going.end().code(3).last();
+        assert_eq!(result["status"], "incomplete");
+        assert_eq!(result["reason"], "the lead was interrupted, and did not go on");
+        assert_eq!(resume(&home).code(3).last()["status"], "incomplete");
+    });
 }
 
 /// A lead that asks for one member more often than there is a name.
@@ -122,44 +129,47 @@ when = [{ given = "." }]
 
 #[test]
 fn an_answer_that_is_refused_is_asked_for_again() {
-    let home = Home::new();
-    let script = home.scenario(TWINS);
-    let script = script.to_str().unwrap();
-    let options = ["--on-approval", "wait", "--json"];
-    let mut command = home.command(["run", "Work", "--script", script].iter().chain(&options));
-    command.stdin(Stdio::piped());
-    let mut going = Going::start(command);
-    let mut stdin = going.stdin();
-    let first = going.until(|line| line["type"] == "needs");
-    // Both are open before the first is answered.
-    going.until_event("request_opened");
-    stdin.write_all(b"y\n").unwrap();
-    let second = going.until(|line| line["type"] == "needs");
-    assert_ne!(first["id"], second["id"]);
-    stdin.write_all(b"y\n").unwrap();
-    // The name is taken by then.
-    let again = going.until(|line| line["type"] == "needs");
-    assert_eq!(second["id"], again["id"]);
-    stdin.write_all(b"n\n").unwrap();
-    let ran = going.end().code(0);
-    assert!(ran.stderr.contains("taken"), "{ran:#?}");
+    in_both_ways(|| {
+        let home = Home::new();
+        let script = home.scenario(TWINS);
+        let script = script.to_str().unwrap();
+        let options = ["--on-approval", "wait", "--json"];
+        let mut command = home.command(["run", "Work", "--script", script].iter().chain(&options));
+        command.stdin(Stdio::piped());
+        let mut going = Going::start(command);
+        let mut stdin = going.stdin();
+        let first = going.until(|line| line["type"] == "needs");
+        // Both are open before the first is answered.
+        going.until_event("request_opened");
+        stdin.write_all(b"y\n").unwrap();
+        let second = going.until(|line| line["type"] == "needs");
+        assert_ne!(first["id"], second["id"]);
+        stdin.write_all(b"y\n").unwrap();
+        // The name is taken by then.
+        let again = going.until(|line| line["type"] == "needs");
+        assert_eq!(second["id"], again["id"]);
+        stdin.write_all(b"n\n").unwrap();
+        let ran = going.end().code(0);
+        assert!(ran.stderr.contains("taken"), "{ran:#?}");
 
-    // Where nobody is asked, what cannot be granted is declined.
-    let home = Home::new();
-    run(&home, TWINS, &[]).code(5);
-    let ran = home.aion(["run", "--resume", "work", "--yes", "--json"]).code(0);
-    let decisions: Vec<Value> = ran
-        .lines()
-        .iter()
-        .filter(|line| line["event"]["type"] == "request_decided")
-        .map(|line| line["event"]["decision"]["decision"].clone())
-        .collect();
-    assert_eq!(decisions, [json!("consent"), json!("decline")]);
+        // Where nobody is asked, what cannot be granted is declined.
+        let home = Home::new();
+        run(&home, TWINS, &[]).code(5);
+        let ran = home.aion(["run", "--resume", "work", "--yes", "--json"]).code(0);
+        let decisions: Vec<Value> = ran
+            .lines()
+            .iter()
+            .filter(|line| line["event"]["type"] == "request_decided")
+            .map(|line| line["event"]["decision"]["decision"].clone())
+            .collect();
+        assert_eq!(decisions, [json!("consent"), json!("decline")]);
+    });
 }
 
 #[test]
 fn what_is_to_be_allowed_is_shown_as_it_will_run() {
-    let hides = r##"
+    in_both_ways(|| {
+        let hides = r##"
 [[agent.team-lead.rule]]
 when = [{ given = "Work" }]
 call = [{ tool = "Bash", input = { command = "# count the files\nrm -rf site \u001b[8m; ls\n" } }]
@@ -167,16 +177,17 @@ call = [{ tool = "Bash", input = { command = "# count the files\nrm -rf site \u0
 [[agent.team-lead.rule]]
 when = [{ result = "." }]
 "##;
-    let home = Home::new();
-    let script = home.scenario(hides);
-    let script = script.to_str().unwrap();
-    let plain = home.aion(["run", "Work", "--script", script]).code(5);
-    let expected = "    command:\n    │ # count the files\n    │ rm -rf site \\u{1b}[8m; ls\n";
-    assert!(plain.stderr.contains(expected), "{plain:#?}");
+        let home = Home::new();
+        let script = home.scenario(hides);
+        let script = script.to_str().unwrap();
+        let plain = home.aion(["run", "Work", "--script", script]).code(5);
+        let expected = "    command:\n    │ # count the files\n    │ rm -rf site \\u{1b}[8m; ls\n";
+        assert!(plain.stderr.contains(expected), "{plain:#?}");
 
-    let ran = run(&Home::new(), hides, &[]).code(5);
-    let needs = ran.lines().into_iter().find(|line| line["type"] == "needs").unwrap();
-    assert_eq!(needs["tool"], "Bash");
-    let input: Value = serde_json::from_str(needs["input"].as_str().unwrap()).unwrap();
-    assert_eq!(input["command"], "# count the files\nrm -rf site \u{1b}[8m; ls\n");
+        let ran = run(&Home::new(), hides, &[]).code(5);
+        let needs = ran.lines().into_iter().find(|line| line["type"] == "needs").unwrap();
+        assert_eq!(needs["tool"], "Bash");
+        let input: Value = serde_json::from_str(needs["input"].as_str().unwrap()).unwrap();
+        assert_eq!(input["command"], "# count the files\nrm -rf site \u{1b}[8m; ls\n");
+    });
 }

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use serde_json::Value;
 
-use crate::binary::{Going, Home};
+use crate::binary::{Going, Home, in_both_ways};
 
 /// Lead and teammate each run a command that waits until somebody opens a pipe.
 const WAITS: &str = r#"
@@ -84,40 +84,44 @@ fn is_end_of(line: &Value, slot: u64) -> bool {
 
 #[test]
 fn the_first_interrupts_the_lead_alone_and_a_teammate_finishes() {
-    let home = Home::new();
-    let Begun { mut going, lead, bob } = begin(&home);
-    going.signal(Signal::SIGINT);
-    let ended = going.until(|line| is_end_of(line, 1));
-    assert_eq!(ended["event"]["outcome"]["outcome"], "interrupted");
-    lead.end();
-    assert!(bob.is_there());
-    // Opening the pipe lets the teammate's command end by itself.
-    drop(OpenOptions::new().write(true).open(home.work().join("bob.pipe")).unwrap());
-    let ended = going.until(|line| is_end_of(line, 2));
-    assert_eq!(ended["event"]["outcome"]["outcome"], "done");
-    let ran = going.end().code(0);
-    assert!(ran.stderr.contains("teammates go on"), "{ran:#?}");
-    assert_eq!(ran.last()["status"], "completed");
+    in_both_ways(|| {
+        let home = Home::new();
+        let Begun { mut going, lead, bob } = begin(&home);
+        going.signal(Signal::SIGINT);
+        let ended = going.until(|line| is_end_of(line, 1));
+        assert_eq!(ended["event"]["outcome"]["outcome"], "interrupted");
+        lead.end();
+        assert!(bob.is_there());
+        // Opening the pipe lets the teammate's command end by itself.
+        drop(OpenOptions::new().write(true).open(home.work().join("bob.pipe")).unwrap());
+        let ended = going.until(|line| is_end_of(line, 2));
+        assert_eq!(ended["event"]["outcome"]["outcome"], "done");
+        let ran = going.end().code(0);
+        assert!(ran.stderr.contains("teammates go on"), "{ran:#?}");
+        assert_eq!(ran.last()["status"], "completed");
+    });
 }
 
 #[test]
 fn the_second_stops_all_and_keeps_the_state() {
-    let home = Home::new();
-    let Begun { mut going, lead, bob } = begin(&home);
-    going.signal(Signal::SIGINT);
-    going.until_event("interrupt_requested");
-    going.signal(Signal::SIGINT);
-    going.until_event("team_held");
-    let ran = going.end().code(130);
-    assert_eq!(ran.last()["status"], "incomplete");
-    lead.end();
-    bob.end();
-    let view = home.aion(["team", "show", "--json"]).code(0).json();
-    assert_eq!(view["holds"], serde_json::json!(["stopping"]));
-    let ran = home.aion(["run", "--resume", "begin", "--json"]).code(0);
-    assert_eq!(ran.last()["status"], "completed");
-    let view = home.aion(["team", "show", "--json"]).code(0).json();
-    assert_eq!(view["holds"], Value::Null);
+    in_both_ways(|| {
+        let home = Home::new();
+        let Begun { mut going, lead, bob } = begin(&home);
+        going.signal(Signal::SIGINT);
+        going.until_event("interrupt_requested");
+        going.signal(Signal::SIGINT);
+        going.until_event("team_held");
+        let ran = going.end().code(130);
+        assert_eq!(ran.last()["status"], "incomplete");
+        lead.end();
+        bob.end();
+        let view = home.aion(["team", "show", "--json"]).code(0).json();
+        assert_eq!(view["holds"], serde_json::json!(["stopping"]));
+        let ran = home.aion(["run", "--resume", "begin", "--json"]).code(0);
+        assert_eq!(ran.last()["status"], "completed");
+        let view = home.aion(["team", "show", "--json"]).code(0).json();
+        assert_eq!(view["holds"], Value::Null);
+    });
 }
 
 /// A teammate that waits, and a lead that then sends more than a pipe holds.
@@ -143,32 +147,37 @@ call = [{{ tool = "Bash", input = {{ command = "exec 3> bob.life; echo $$ >&3; c
 
 #[test]
 fn the_last_stage_ends_everything_even_if_nobody_takes_the_output() {
-    let home = Home::new();
-    for pipe in ["lead.pipe", "bob.pipe", "bob.life"] {
-        nix::unistd::mkfifo(&home.work().join(pipe), Mode::S_IRWXU).unwrap();
-    }
-    let script = home.scenario(&floods());
-    let script = script.to_str().unwrap();
-    let going = Going::start(home.command(["run", "Begin", "--script", script, "--yes", "--json"]));
-    let bob = Life::of(&home, "bob.life");
-    drop(OpenOptions::new().write(true).open(home.work().join("lead.pipe")).unwrap());
-    // Two signals that cannot become one on their way: "stop", and then "at once".
-    going.signal(Signal::SIGTERM);
-    going.signal(Signal::SIGINT);
-    bob.end();
-    let code = going.end().code;
-    assert!(matches!(code, Some(130 | 143)), "{code:?}");
+    in_both_ways(|| {
+        let home = Home::new();
+        for pipe in ["lead.pipe", "bob.pipe", "bob.life"] {
+            nix::unistd::mkfifo(&home.work().join(pipe), Mode::S_IRWXU).unwrap();
+        }
+        let script = home.scenario(&floods());
+        let script = script.to_str().unwrap();
+        let going =
+            Going::start(home.command(["run", "Begin", "--script", script, "--yes", "--json"]));
+        let bob = Life::of(&home, "bob.life");
+        drop(OpenOptions::new().write(true).open(home.work().join("lead.pipe")).unwrap());
+        // Two signals that cannot become one on their way: "stop", and then "at once".
+        going.signal(Signal::SIGTERM);
+        going.signal(Signal::SIGINT);
+        bob.end();
+        let code = going.end().code;
+        assert!(matches!(code, Some(130 | 143)), "{code:?}");
+    });
 }
 
 #[test]
 fn a_signal_to_stop_stops_at_once_and_keeps_the_state() {
-    let home = Home::new();
-    let Begun { going, lead, bob } = begin(&home);
-    going.signal(Signal::SIGTERM);
-    going.end().code(143);
-    lead.end();
-    bob.end();
-    home.aion(["team", "show", "--json"]).code(0);
+    in_both_ways(|| {
+        let home = Home::new();
+        let Begun { going, lead, bob } = begin(&home);
+        going.signal(Signal::SIGTERM);
+        going.end().code(143);
+        lead.end();
+        bob.end();
+        home.aion(["team", "show", "--json"]).code(0);
+    });
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! A team that the daemon hosts: begun or resumed over its API; it goes on when this process ends.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use aion_api::{
+    CommandAcceptedResponse, CreateTeamParams, LeadParams, MessageAcceptedResponse, MessageParams,
+    ScenarioParams, SpawnAgentParams, SpawnAgentResponse, TeamResponse, UrgencyParam,
+};
+use aion_core::id::TeamId;
+use aion_store::EventStore;
+
+use super::{Member, Opened, Plan};
+use crate::client::Client;
+use crate::daemon::SCRIPTED;
+use crate::exit::Failure;
+use crate::git::{Repository, start_ref};
+use crate::history::{Folded, fold, last_lead_turn};
+use crate::line::{Line, mode_param};
+use crate::progress::Beginning;
+
+/// Begins a team; the daemon records the start of its work tree.
+pub(super) async fn begin(client: &Client, plan: Plan<'_>) -> Result<Opened, Failure> {
+    let Plan { name, workspace, task, scenario, members, mode } = plan;
+    let (first, later) = if members.is_empty() { (Some(task), None) } else { (None, Some(task)) };
+    let params = CreateTeamParams {
+        name: Some(name.to_owned()),
+        workspace: Some(workspace.display().to_string()),
+        prompt: first,
+        lead: LeadParams {
+            agent_type: Some(SCRIPTED.to_owned()),
+            model: None,
+            permission_mode: Some(mode_param(mode)),
+        },
+        settings: None,
+        scenario: Some(scenario.to_owned()),
+    };
+    let team: TeamResponse = client.post("/api/teams", &params).await?;
+    if let Some(task) = later
+        && let Err(failure) = tell(client, &team.id, members, task).await
+    {
+        // A team that was never told its task is none; that it is erased is all that can be done.
+        let _ = client.delete(&format!("/api/teams/{}", team.id)).await;
+        return Err(failure);
+    }
+    let id = TeamId::new(team.id)?;
+    let from = Folded::new();
+    let beginning = beginning(&id, team.name, team.workspace);
+    let line = Line::there(client.clone(), id.to_string(), from.seq);
+    Ok(Opened { id, line, beginning, from, last: None })
+}
+
+async fn tell(
+    client: &Client,
+    team: &str,
+    members: &[Member],
+    task: String,
+) -> Result<(), Failure> {
+    bring_in(client, team, members).await?;
+    let message = MessageParams { text: task, urgency: UrgencyParam::Wake };
+    let _: MessageAcceptedResponse =
+        client.post(&format!("/api/teams/{team}/messages"), &message).await?;
+    Ok(())
+}
+
+async fn bring_in(client: &Client, team: &str, members: &[Member]) -> Result<(), Failure> {
+    for (name, model) in members {
+        let params = SpawnAgentParams {
+            name: name.to_string(),
+            prompt: String::new(),
+            agent_type: Some(SCRIPTED.to_owned()),
+            model: model.clone(),
+            color: None,
+            plan_mode_required: false,
+        };
+        let _: SpawnAgentResponse =
+            client.post(&format!("/api/teams/{team}/agents"), &params).await?;
+    }
+    Ok(())
+}
+
+/// Lets a team go on.
+pub(super) async fn resume(
+    client: &Client,
+    store: &Arc<dyn EventStore>,
+    id: &TeamId,
+    scenario: Option<&str>,
+    members: &[Member],
+) -> Result<Opened, Failure> {
+    if let Some(scenario) = scenario {
+        let params = ScenarioParams { scenario: scenario.to_owned() };
+        client.put(&format!("/api/teams/{id}/scenario"), &params).await?;
+    }
+    let _: CommandAcceptedResponse = client.tell(&format!("/api/teams/{id}/resume")).await?;
+    bring_in(client, id.as_str(), members).await?;
+    let from = fold(store, id, None).await?;
+    let (name, workspace) = (from.team.name().to_owned(), from.team.workspace().to_owned());
+    let beginning = beginning(id, name, workspace);
+    let last = last_lead_turn(store, id, from.seq).await?;
+    let line = Line::there(client.clone(), id.to_string(), from.seq);
+    Ok(Opened { id: id.clone(), line, beginning, from, last })
+}
+
+fn beginning(id: &TeamId, name: String, workspace: String) -> Beginning {
+    let start_ref = Repository::around(Path::new(&workspace))
+        .filter(|repository| repository.has_start(id))
+        .map(|_| start_ref(id));
+    Beginning { team: id.to_string(), name, workspace, start_ref }
+}
