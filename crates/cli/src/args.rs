@@ -15,6 +15,7 @@ pub(crate) use self::follow::Attach;
 pub(crate) use self::message::{ListMessages, Message, SendMessage, Urgency};
 pub(crate) use self::task::{AddTask, AssignTask, CancelTask, Column, OneTask, Task};
 pub(crate) use self::team::{CreateTeam, EndTeam, RenameTeam, Team, WantedTeam};
+pub(crate) use self::upkeep::{Backup, Completions, Man, Restore};
 
 mod agent;
 mod approve;
@@ -23,6 +24,7 @@ mod follow;
 mod message;
 mod task;
 mod team;
+mod upkeep;
 
 /// Makes coding agents work as one team.
 #[derive(Debug, Parser)]
@@ -110,6 +112,14 @@ pub(crate) enum Command {
     /// The team's tools for programs that speak MCP
     #[command(subcommand)]
     Mcp(Mcp),
+    /// Copy all teams, while they work
+    Backup(Backup),
+    /// Put a copy in the place of the teams that are there
+    Restore(Restore),
+    /// Write completions for a shell
+    Completions(Completions),
+    /// Write the manual page
+    Man(Man),
     /// Show help for a command, or for `exit-codes`
     Help(Help),
     /// Holds a child process on a leash.

@@ -3,6 +3,7 @@
 mod agent;
 mod approve;
 mod attach;
+mod backup;
 mod demo;
 mod export;
 mod help;
@@ -13,6 +14,7 @@ mod open;
 mod replay;
 mod run;
 mod serve;
+mod shell;
 mod status;
 mod steer;
 mod stop;
@@ -57,6 +59,10 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Replay(replay) => asynchronous(replay::run(replay, json)),
         Command::Export(export) => asynchronous(export::run(export, json)),
         Command::Mcp(command) => mcp::run(&command),
+        Command::Backup(args) => asynchronous(backup::backup(args, json)),
+        Command::Restore(args) => asynchronous(backup::restore(args, json)),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(&args),
         Command::Help(help) => help::run(&help, json),
         // Handled before the command line is read.
         Command::Leash(_) => Err(Failure::usage("a leash has no options")),

@@ -2,7 +2,7 @@
 //! no rules.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aion_agent::leash::{DirectoryLedger, LeashConfig};
@@ -34,6 +34,29 @@ pub(crate) fn reading(dir: &Path) -> Result<Option<Arc<dyn EventStore>>, Failure
 pub(crate) fn alone_in(dir: &Path) -> Result<SqliteStore, Failure> {
     check_data_dir(dir)?;
     Ok(SqliteStore::open(dir, &SqliteOptions::default())?)
+}
+
+/// Copies the store of a data directory, beside whoever writes it.
+pub(crate) fn back_up(dir: &Path, to: &Path) -> Result<(), Failure> {
+    check_data_dir(dir)?;
+    Ok(SqliteStore::back_up(dir, to)?)
+}
+
+/// Puts a copy in the place of a data directory's store; answers where that is kept.
+pub(crate) fn restore(copy: &Path, dir: &Path) -> Result<Option<PathBuf>, Failure> {
+    prepare_data_dir(dir)?;
+    Ok(SqliteStore::restore(copy, dir)?)
+}
+
+/// Reads the whole log of every team, and checks its hash chain: how many teams and events.
+pub(crate) async fn verify(dir: &Path) -> Result<(u64, u64), Failure> {
+    let store = SqliteStore::open_read_only(dir)?;
+    let (mut teams, mut events) = (0, 0);
+    for row in EventStore::teams(&store).await? {
+        events += store.verify(&row.team).await?.events;
+        teams += 1;
+    }
+    Ok((teams, events))
 }
 
 /// A house in this process, over one data directory that nobody else writes to meanwhile.

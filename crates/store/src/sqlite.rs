@@ -1,6 +1,7 @@
 //! The embedded store: SQLite with one writing thread, group commits and a few readers; it never
 //! blocks an async task.
 
+mod backup;
 mod batch;
 mod blobs;
 mod checkpointer;

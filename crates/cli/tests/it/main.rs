@@ -16,3 +16,4 @@ mod serve;
 mod served;
 mod signals;
 mod undo;
+mod upkeep;

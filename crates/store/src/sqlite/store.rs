@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
@@ -30,7 +30,7 @@ use crate::sqlite::read::{self, ReadModelDump, Verified};
 use crate::sqlite::readers::Readers;
 use crate::sqlite::witness::{Testimony, Witness};
 use crate::sqlite::writer::{FaultPlan, Job, Reply, Writer, limit_pages, progress};
-use crate::sqlite::{schema, snapshots};
+use crate::sqlite::{backup, schema, snapshots};
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -170,6 +170,18 @@ impl SqliteStore {
         check_progress(progress(&connection).map_err(fail)?.1, testimony)?;
         let readers = Readers::start(&paths.database, SqliteOptions::default().readers)?;
         Ok(Self { readers, blobs: Blobs::new(&paths.blobs), writing: None })
+    }
+
+    /// Copies the store of a data directory, as it is at one moment, into a directory that is
+    /// empty. Whoever writes goes on meanwhile.
+    pub fn back_up(dir: &Path, to: &Path) -> Result<(), StoreError> {
+        backup::back_up(dir, to)
+    }
+
+    /// Puts a copy in the place of a data directory's store, which nobody may use meanwhile. What
+    /// was there is kept in a directory whose path is the answer.
+    pub fn restore(copy: &Path, dir: &Path) -> Result<Option<PathBuf>, StoreError> {
+        backup::restore(copy, dir)
     }
 
     /// Whether a data directory holds a store.

@@ -1,6 +1,7 @@
 //! Holds every store to one contract, and SQLite to what its files promise.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod backups;
 mod contract;
 mod cuts;
 mod events;
