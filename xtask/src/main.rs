@@ -50,6 +50,12 @@ enum Task {
         #[arg(last = true)]
         more: Vec<String>,
     },
+    /// Hold the real daemon to its OpenAPI with generated calls.
+    ApiCheck {
+        /// How many examples for each operation.
+        #[arg(long, default_value_t = 100)]
+        examples: u64,
+    },
     /// Let MCP clients that are not ours act as members of a team.
     McpClients,
     /// Measure; prints ratios to a baseline of the same run.
@@ -94,6 +100,9 @@ fn run(root: &Path, task: Task) -> Result<()> {
             let mut arguments = vec!["--kills".to_owned(), kills.to_string()];
             arguments.extend(more);
             steps::run(root, &suite::kill_loop(&arguments))?;
+        }
+        Task::ApiCheck { examples } => {
+            python::api_check(root, examples)?;
         }
         Task::McpClients => {
             python::mcp_clients(root)?;

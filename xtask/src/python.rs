@@ -51,6 +51,17 @@ pub fn mcp_clients(root: &Path) -> Result<Done> {
     Ok(steps::run(root, &step.repeating(&["lead and teammate"]))?)
 }
 
+/// Holds the real daemon to its own OpenAPI, with so many examples an operation.
+pub fn api_check(root: &Path, examples: u64) -> Result<Done> {
+    let python = environment(root, "api", "crates/cli/tests/api_check/requirements.txt")?;
+    steps::run(root, &Step::cargo("binary", &["build", "--locked", "-p", "aion"]))?;
+    let aion = target(root).join("debug").join("aion").display().to_string();
+    let examples = examples.to_string();
+    let step =
+        Step::new("API check", &python, &["crates/cli/tests/api_check/run.py", &aion, &examples]);
+    Ok(steps::run(root, &step.repeating(&["without a credential", "generated", "answers of"]))?)
+}
+
 /// Where cargo builds.
 fn target(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |set| root.join(set))

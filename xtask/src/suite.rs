@@ -119,6 +119,7 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
     }
     if whole {
         done.push(python::mcp_clients(root)?);
+        done.push(python::api_check(root, EXAMPLES)?);
         let seeds = SEEDS.map(str::to_owned);
         done.push(steps::run(root, &sim(&seeds).repeating(&SIM_LINES))?);
         let kills = ["--kills".to_owned(), "200".to_owned()];
@@ -133,6 +134,9 @@ const RULES: &str = "not binary_id(aion-core::sim)";
 /// What of the simulation is run with everything.
 const SEEDS: [&str; 7] =
     ["--seeds", "20000", "--determinism", "50", "--liveness", "500", "--mutants"];
+
+/// Generated calls of each operation that are made with everything.
+const EXAMPLES: u64 = 20;
 
 /// The lines of the simulation's report.
 const SIM_LINES: [&str; 5] =

@@ -23,19 +23,19 @@ pub use error::{ErrorBody, ErrorDetail, Exit};
 pub use event::{Actor, EventLine};
 pub use mail::MailRow;
 pub use params::{
-    CreateTaskParams, CreateTeamParams, DecisionParams, EditAgentParams, EditTaskParams,
-    EditTeamParams, LeadParams, LoginParams, MessageParams, ModeParams, ModelParams, PageParams,
-    PermissionModeParam, ScenarioParams, ScopeParam, SpawnAgentParams, StateParams,
-    StopAgentParams, TaskStatusParam, TranscriptParams, UrgencyParam,
+    BudgetParams, CreateTaskParams, CreateTeamParams, DecisionParams, EditAgentParams,
+    EditTaskParams, EditTeamParams, FileParams, LeadParams, LoginParams, MessageParams, ModeParams,
+    ModelParams, PageParams, PermissionModeParam, ScenarioParams, ScopeParam, SpawnAgentParams,
+    StateParams, StopAgentParams, TaskStatusParam, TranscriptParams, UrgencyParam,
 };
 pub use problem::Problem;
 pub use replay::ReplayView;
 pub use request::RequestRow;
 pub use response::{
     AgentListResponse, AgentResponse, ApprovalListResponse, ApprovalResponse, CatalogueAgentRow,
-    CatalogueResponse, CommandAcceptedResponse, DeliveryState, EventListResponse, HealthResponse,
-    LoginLinkResponse, MessageAcceptedResponse, MessageListResponse, MessageRow, OpenDelivery,
-    ProgressResponse, ProgressState, RuleListResponse, RuleRow, SessionResponse,
+    CatalogueResponse, CommandAcceptedResponse, DeliveryState, EventListResponse, FileResponse,
+    HealthResponse, LoginLinkResponse, MessageAcceptedResponse, MessageListResponse, MessageRow,
+    OpenDelivery, ProgressResponse, ProgressState, RuleListResponse, RuleRow, SessionResponse,
     SpawnAgentResponse, StateResponse, TaskListResponse, TaskResponse, TeamEvent, TeamListResponse,
     TeamResponse, TranscriptResponse, UsageResponse,
 };

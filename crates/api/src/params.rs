@@ -77,9 +77,22 @@ pub struct EditTeamParams {
 pub struct MessageParams {
     /// What it says.
     pub text: String,
+    /// Files that go along; each was given to `POST /api/files` before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileParams>,
     /// How soon it is read.
     #[serde(default)]
     pub urgency: UrgencyParam,
+}
+
+/// A file that goes along with a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileParams {
+    /// SHA-256 of its content, as `POST /api/files` said.
+    pub sha256: String,
+    /// The name under which it is shown and put into the team's directory.
+    pub name: String,
 }
 
 /// How soon a message is read.
@@ -93,6 +106,16 @@ pub enum UrgencyParam {
     Wake,
     /// It ends the running turn and starts another.
     Interrupt,
+}
+
+/// What a team may use. What is absent is not limited; nothing at all takes the cap away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BudgetParams {
+    /// Tokens in all, in and out.
+    pub tokens: Option<u64>,
+    /// Money in millionths of a dollar.
+    pub micro_usd: Option<u64>,
 }
 
 /// A member to be brought in.

@@ -340,6 +340,15 @@ pub struct StateResponse {
     pub mail: Vec<MailRow>,
 }
 
+/// A file that the daemon keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FileResponse {
+    /// SHA-256 of its content, by which messages name it.
+    pub sha256: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
 /// Whether the daemon is well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthResponse {

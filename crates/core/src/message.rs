@@ -59,6 +59,14 @@ pub struct FileRef {
     pub bytes: u64,
 }
 
+impl FileRef {
+    /// Where its content is put for members to read, relative to the team's directory.
+    pub fn place(&self) -> String {
+        let digits = self.sha256.get(..12).unwrap_or(&self.sha256);
+        format!(".aion/files/{digits}/{}", self.name)
+    }
+}
+
 /// One accepted message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {

@@ -170,7 +170,7 @@ fn render(
     };
     for file in &message.files {
         let _ =
-            write!(text, "\n[file {:?}, {} bytes, sha256 {}]", file.name, file.bytes, file.sha256);
+            write!(text, "\n[file {:?}, {} bytes, at {:?}]", file.name, file.bytes, file.place());
     }
     fence(TAG, &attributes, &text, nonce)
 }

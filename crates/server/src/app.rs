@@ -15,6 +15,7 @@ use crate::auth::{Access, Principal};
 use crate::editor::Editor;
 use crate::error::{Answer, Failure};
 use crate::feed::Feed;
+use crate::files::FileStore;
 use crate::groundwork::Groundwork;
 use crate::mcp::MemberTokens;
 use crate::metrics::Counts;
@@ -39,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) owners: Mutex<BTreeMap<TeamId, Arc<str>>>,
     /// Where fresh workspaces are made.
     pub(crate) workspaces: PathBuf,
+    /// Files that go along with messages.
+    pub(crate) files: FileStore,
     /// What is prepared around a team's beginning.
     pub(crate) groundwork: Arc<dyn Groundwork>,
     /// What this machine calls the daemon.
@@ -103,6 +106,15 @@ impl App {
     fn owners(&self) -> MutexGuard<'_, BTreeMap<TeamId, Arc<str>>> {
         // Nothing in here can be half-done: a poisoned lock holds valid data.
         self.inner.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A conversation of the caller's: a team of one.
+    pub(crate) async fn conversation(&self, principal: &Principal, id: &str) -> Answer<TeamHandle> {
+        let handle = self.team(principal, id).await?;
+        if handle.query(Team::is_conversation).await? {
+            return Ok(handle);
+        }
+        Err(Failure::not_found("conversation.not_found", "there is no such conversation"))
     }
 
     /// The teams of the caller, from the read models.

@@ -12,6 +12,7 @@ mod editor;
 mod error;
 mod extract;
 mod feed;
+mod files;
 mod gate;
 mod groundwork;
 mod history;

@@ -21,10 +21,11 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::error::Failure;
+use crate::files::FILE_BYTES;
 use crate::gate::{Door, gate};
 use crate::http::{
-    Problems, agents, approvals, credentials, events, health, messages, rules, session, state,
-    tasks, teams,
+    Problems, agents, approvals, conversations, credentials, events, files, health, messages,
+    rules, session, state, tasks, teams,
 };
 use crate::names::Names;
 use crate::ws;
@@ -105,6 +106,7 @@ fn plain_routes() -> OpenApiRouter<App> {
         .routes(routes!(teams::stop))
         .routes(routes!(teams::archive))
         .routes(routes!(state::usage))
+        .routes(routes!(state::set_budget))
         .routes(routes!(state::progress))
         .routes(routes!(teams::keep_scenario))
         .routes(routes!(agents::spawn, agents::list))
@@ -122,6 +124,11 @@ fn plain_routes() -> OpenApiRouter<App> {
         .routes(routes!(messages::send, messages::list))
         .routes(routes!(tasks::create, tasks::list))
         .routes(routes!(tasks::show, tasks::edit))
+        .routes(routes!(conversations::create, conversations::list))
+        .routes(routes!(conversations::show, conversations::edit, conversations::erase))
+        .routes(routes!(conversations::send, conversations::list_messages))
+        .routes(routes!(conversations::transcript))
+        .merge(files_router())
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::decide))
         .routes(routes!(rules::list))
@@ -130,6 +137,14 @@ fn plain_routes() -> OpenApiRouter<App> {
         .routes(routes!(events::transcript))
         .routes(routes!(state::at))
         .routes(routes!(ws::upgrade))
+}
+
+/// Files have larger bodies than all else.
+fn files_router() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(files::keep))
+        .routes(routes!(files::read))
+        .layer(DefaultBodyLimit::max(FILE_BYTES))
 }
 
 /// The routes behind their gate, for who calls by these names.

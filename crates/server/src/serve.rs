@@ -18,6 +18,7 @@ use crate::app::{App, Inner};
 use crate::auth::{Access, AccessToken};
 use crate::editor::Editor;
 use crate::feed::Feed;
+use crate::files::FileStore;
 use crate::groundwork::Groundwork;
 use crate::listen::{Listening, is_local};
 use crate::mcp::Door;
@@ -40,6 +41,8 @@ pub struct ServerConfig {
     pub token: AccessToken,
     /// Where workspaces are made for teams that have none.
     pub workspaces: PathBuf,
+    /// Where files are kept that go along with messages.
+    pub files: PathBuf,
     /// How other machines are served; without it nobody but this machine is.
     pub remote: Option<RemoteConfig>,
     /// What is prepared around a team's beginning.
@@ -54,7 +57,15 @@ impl ServerConfig {
         token: AccessToken,
         workspaces: PathBuf,
     ) -> Self {
-        Self { listen, user, token, workspaces, remote: None, groundwork: Arc::new(()) }
+        Self {
+            listen,
+            user,
+            token,
+            files: workspaces.with_file_name("files"),
+            workspaces,
+            remote: None,
+            groundwork: Arc::new(()),
+        }
     }
 }
 
@@ -159,6 +170,7 @@ impl Server {
             counts: Counts::default(),
             owners: Mutex::default(),
             workspaces: config.workspaces,
+            files: FileStore::new(config.files),
             groundwork: config.groundwork,
             names: Arc::new(Names::new(address, false, &[])),
             stop,

@@ -141,6 +141,7 @@ async fn serve(
         user: OWNER.to_owned(),
         token: AccessToken::open(&token_file).map_err(|error| token_failure(&error))?,
         workspaces: dir.join("workspaces"),
+        files: dir.join("files"),
         groundwork: Arc::new(Ground::new(dir, scenarios)),
         remote: remote(args),
     };

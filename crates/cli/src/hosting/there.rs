@@ -57,7 +57,7 @@ async fn tell(
     task: String,
 ) -> Result<(), Failure> {
     bring_in(client, team, members).await?;
-    let message = MessageParams { text: task, urgency: UrgencyParam::Wake };
+    let message = MessageParams { files: Vec::new(), text: task, urgency: UrgencyParam::Wake };
     let _: MessageAcceptedResponse =
         client.post(&format!("/api/teams/{team}/messages"), &message).await?;
     Ok(())

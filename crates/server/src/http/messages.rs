@@ -1,10 +1,15 @@
 //! Messages: sent to the lead or a member, and read back.
 
-use aion_api::{MessageAcceptedResponse, MessageListResponse, MessageParams, PageParams};
+use std::path::PathBuf;
+
+use aion_api::{
+    FileParams, MessageAcceptedResponse, MessageListResponse, MessageParams, PageParams,
+};
 use aion_core::command::{Caller, Command, SendMessage};
 use aion_core::event::Event;
 use aion_core::id::{Seq, SlotId};
-use aion_core::message::Recipient;
+use aion_core::message::{FileRef, Recipient};
+use aion_runtime::TeamHandle;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -17,6 +22,9 @@ use crate::convert::{message_row, urgency};
 use crate::error::{Answer, Failure};
 use crate::extract::{Asked, At, Body, Key, page_limit};
 use crate::history;
+
+/// The most files of one message.
+const FILES: usize = 16;
 
 /// Write to the lead. The answer comes when the message is durable.
 #[utoipa::path(
@@ -102,7 +110,7 @@ pub(crate) async fn list(
     Ok(Json(MessageListResponse { messages, next }))
 }
 
-async fn send_to(
+pub(super) async fn send_to(
     app: &App,
     principal: &Principal,
     team: &str,
@@ -111,12 +119,13 @@ async fn send_to(
     params: MessageParams,
 ) -> Answer<Response> {
     let team = app.team(principal, team).await?;
+    let files = put_files(app, principal, &team, params.files).await?;
     let message = SendMessage {
         to,
         text: params.text,
         summary: None,
         urgency: urgency(params.urgency),
-        files: Vec::new(),
+        files,
         key,
     };
     let command = Command::SendMessage(Box::new(message));
@@ -135,4 +144,28 @@ async fn send_to(
     })?;
     let body = MessageAcceptedResponse { message_id: message.to_string(), seq: seq.0 };
     Ok((StatusCode::ACCEPTED, Json(body)).into_response())
+}
+
+/// Puts files that the daemon keeps where the team's members can read them.
+async fn put_files(
+    app: &App,
+    principal: &Principal,
+    team: &TeamHandle,
+    files: Vec<FileParams>,
+) -> Answer<Vec<FileRef>> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    if files.len() > FILES {
+        let detail = format!("a message takes {FILES} files at most");
+        return Err(Failure::invalid("team.limit", detail));
+    }
+    let workspace = app.read(team, |team| PathBuf::from(team.workspace())).await?;
+    let (app, user) = (app.clone(), principal.user.clone());
+    let put = tokio::task::spawn_blocking(move || {
+        files.iter().map(|file| app.files.put(&user, file, &workspace)).collect()
+    });
+    put.await.unwrap_or_else(|_| {
+        Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "file.unavailable", "nothing was read"))
+    })
 }

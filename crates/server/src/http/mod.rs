@@ -4,8 +4,10 @@
 pub(crate) mod agents;
 mod answer;
 pub(crate) mod approvals;
+pub(crate) mod conversations;
 pub(crate) mod credentials;
 pub(crate) mod events;
+pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod messages;
 pub(crate) mod rules;

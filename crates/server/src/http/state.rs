@@ -1,18 +1,24 @@
 //! A team as it was, and what it used.
 
-use aion_api::{ProgressResponse, ProgressState, StateParams, StateResponse, UsageResponse};
+use aion_api::{
+    BudgetParams, CommandAcceptedResponse, ProgressResponse, ProgressState, StateParams,
+    StateResponse, UsageResponse,
+};
+use aion_core::budget::{Amount, Cap};
 use aion_core::command::{Caller, Command};
 use aion_core::id::{Seq, SlotId};
 use aion_core::team::{Progress, Team};
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 
 use super::Problems;
+use super::answer::accepted;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::convert::team_response;
 use crate::error::{Answer, Failure};
-use crate::extract::{Asked, At};
+use crate::extract::{Asked, At, Body, Key};
 use crate::history;
 use crate::view;
 
@@ -123,4 +129,37 @@ fn progress_of(team: &Team) -> ProgressResponse {
             held.into_iter().map(number).collect(),
         ),
     }
+}
+
+/// Set what a team may use in all. Where its members wait for more, they go on.
+#[utoipa::path(
+    put,
+    path = "/api/teams/{team_id}/budget",
+    tag = "teams",
+    params(("team_id" = String, Path)),
+    request_body = BudgetParams,
+    responses((status = 202, description = "Accepted", body = CommandAcceptedResponse), Problems)
+)]
+pub(crate) async fn set_budget(
+    State(app): State<App>,
+    principal: Principal,
+    At(team): At<String>,
+    Key(key): Key,
+    Body(params): Body<BudgetParams>,
+) -> Answer<Response> {
+    let team = app.team(&principal, &team).await?;
+    if params.tokens == Some(0) || params.micro_usd == Some(0) {
+        let detail = "a budget of nothing cannot be set; pause the team instead";
+        return Err(Failure::invalid("budget.zero", detail));
+    }
+    let most = Amount {
+        tokens: params.tokens.unwrap_or_default(),
+        micro_usd: params.micro_usd.unwrap_or_default(),
+    };
+    // What one call may use at worst stays as it was.
+    let per_call = app.read(&team, |team| team.budget().cap().map(|cap| cap.per_call)).await?;
+    let cap = (params != BudgetParams::default())
+        .then(|| Cap { most, per_call: per_call.unwrap_or_default() });
+    let committed = app.submit(&team, &principal, key, Command::SetCap { cap }).await?;
+    Ok(accepted(team.team(), &committed))
 }

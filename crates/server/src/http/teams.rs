@@ -25,8 +25,11 @@ use crate::app::App;
 use crate::auth::{Principal, hex};
 use crate::convert::{mode, team_response, team_tag};
 use crate::error::{Answer, Failure};
-use crate::extract::{At, Body, IfMatch, Key};
+use crate::extract::{At, Body, IfMatch, Key, bad_name};
 use crate::serve::BEGINNING;
+
+/// What the agent of a conversation is called.
+const SOLO: &str = "agent";
 
 /// Make a team. Its lead starts at once.
 #[utoipa::path(
@@ -47,16 +50,35 @@ pub(crate) async fn create(
     Key(key): Key,
     Body(params): Body<CreateTeamParams>,
 ) -> Answer<Response> {
+    make(&app, &principal, key, params, Kind::Team).await
+}
+
+/// What is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Team,
+    /// A team of one.
+    Conversation,
+}
+
+/// Makes a team, or a conversation, once for a key.
+pub(super) async fn make(
+    app: &App,
+    principal: &Principal,
+    key: Option<String>,
+    params: CreateTeamParams,
+    kind: Kind,
+) -> Answer<Response> {
     let house = app.service.house();
     let id = match &key {
         Some(key) => {
-            let (beginning, id) = keyed(&principal.user, key, &params)?;
-            let rows = app.teams(&principal).await?;
+            let (beginning, id) = keyed(&principal.user, key, &params, kind)?;
+            let rows = app.teams(principal).await?;
             let mut made = rows.iter().filter(|row| row.team.as_str().starts_with(&beginning));
             match made.next() {
                 Some(row) if row.team == id => {
-                    let team = app.team(&principal, id.as_str()).await?;
-                    return show_as(&app, &team, StatusCode::OK).await;
+                    let team = app.team(principal, id.as_str()).await?;
+                    return show_as(app, &team, StatusCode::OK).await;
                 }
                 Some(_) => return Err(Rejection::KeyReused.into()),
                 None => id,
@@ -70,15 +92,18 @@ pub(crate) async fn create(
             || Failure::invalid("agent.none", "no agent can be used here; see GET /api/agents"),
         )?,
     };
-    check_agent(&app, &agent_type, params.lead.model.as_deref())?;
+    check_agent(app, &agent_type, params.lead.model.as_deref())?;
     let settings = match params.settings {
         Some(settings) => patched(&Settings::default(), &settings)?,
         None => Settings::default(),
     };
-    let workspace = workspace(&app, &id, params.workspace.as_deref()).await?;
-    prepare(&app, &id, &workspace, params.scenario).await?;
+    let workspace = workspace(app, &id, params.workspace.as_deref()).await?;
+    prepare(app, &id, &workspace, params.scenario).await?;
     let lead = MemberSpec {
-        name: AgentName::lead(),
+        name: match kind {
+            Kind::Team => AgentName::lead(),
+            Kind::Conversation => AgentName::parse(SOLO).map_err(bad_name)?,
+        },
         label: None,
         agent_type,
         model: params.lead.model,
@@ -94,7 +119,7 @@ pub(crate) async fn create(
         name,
         owner: principal.user.clone(),
         workspace: workspace.clone(),
-        solo: false,
+        solo: kind == Kind::Conversation,
         lead,
         settings,
     };
@@ -102,12 +127,12 @@ pub(crate) async fn create(
     match app.service.create_as(id.clone(), Caller::User, credential, new).await {
         Ok(team) => {
             app.feed.watch(&app.service, &team, BEGINNING);
-            show_as(&app, &team, StatusCode::CREATED).await
+            show_as(app, &team, StatusCode::CREATED).await
         }
         // The same key came twice at the same time.
         Err(CreateError::Submit(SubmitError::Rejected(Rejection::TeamExists))) if key.is_some() => {
-            let team = app.team(&principal, id.as_str()).await?;
-            show_as(&app, &team, StatusCode::OK).await
+            let team = app.team(principal, id.as_str()).await?;
+            show_as(app, &team, StatusCode::OK).await
         }
         Err(error) => {
             if !matches!(error, CreateError::Submit(SubmitError::Unavailable(_))) {
@@ -172,10 +197,16 @@ pub(crate) async fn list(
     State(app): State<App>,
     principal: Principal,
 ) -> Answer<Json<TeamListResponse>> {
-    let teams = app
-        .teams(&principal)
+    Ok(Json(TeamListResponse { teams: rows(&app, &principal, Kind::Team).await? }))
+}
+
+/// The rows of a kind.
+pub(super) async fn rows(app: &App, principal: &Principal, kind: Kind) -> Answer<Vec<TeamRow>> {
+    let rows = app
+        .teams(principal)
         .await?
         .into_iter()
+        .filter(|row| row.solo == (kind == Kind::Conversation))
         .map(|row| TeamRow {
             id: row.team.to_string(),
             name: row.name,
@@ -190,7 +221,7 @@ pub(crate) async fn list(
             updated_at_ms: row.updated_wall_ms,
         })
         .collect();
-    Ok(Json(TeamListResponse { teams }))
+    Ok(rows)
 }
 
 /// Show a team. The `ETag` stands for its name and settings.
@@ -357,7 +388,7 @@ async fn tell(
     Ok(accepted(team.team(), &committed))
 }
 
-async fn show_as(app: &App, team: &TeamHandle, status: StatusCode) -> Answer<Response> {
+pub(super) async fn show_as(app: &App, team: &TeamHandle, status: StatusCode) -> Answer<Response> {
     let (tag, body) = app.read(team, |team| (team_tag(team), team_response(team))).await?;
     Ok((status, tagged(&tag, &body)).into_response())
 }
@@ -400,12 +431,16 @@ fn merge(into: &mut Value, change: &Value) -> Result<(), String> {
 
 /// The handle of the team that a key makes: its beginning stands for the key, its end for what was
 /// asked for with it.
-fn keyed(user: &str, key: &str, params: &CreateTeamParams) -> Answer<(String, TeamId)> {
+fn keyed(user: &str, key: &str, params: &CreateTeamParams, kind: Kind) -> Answer<(String, TeamId)> {
     let content = serde_json::to_vec(params).unwrap_or_default();
     let of_key = Sha256::new()
         .chain_update((user.len() as u64).to_le_bytes())
         .chain_update(user)
         .chain_update(key)
+        .chain_update(match kind {
+            Kind::Team => &b""[..],
+            Kind::Conversation => b"\0conversation",
+        })
         .finalize();
     let beginning = format!("{}-", hex(&of_key[..12]));
     let id = format!("{beginning}{}", hex(&Sha256::digest(content)[..4]));

@@ -4,6 +4,7 @@
 mod access;
 mod client;
 mod contract;
+mod files;
 mod members;
 mod members_http;
 mod private;

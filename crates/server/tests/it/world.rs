@@ -287,6 +287,8 @@ pub(crate) fn operations() -> Vec<(String, String, bool)> {
 pub(crate) fn filled(template: &str, team: &str, request: &str) -> String {
     template
         .replace("{team_id}", team)
+        .replace("{conversation_id}", team)
+        .replace("{sha256}", &"0".repeat(64))
         .replace("{slot_id}", "1")
         .replace("{task_id}", "1")
         .replace("{rule_id}", "1")
