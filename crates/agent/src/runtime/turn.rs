@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
 use aion_core::budget::Usage;
@@ -9,6 +10,7 @@ use aion_core::message::shorten;
 use aion_core::time::{Millis, Timestamp};
 use aion_core::transcript::{Content, Item};
 use aion_core::turn::{CallId, TurnOutcome, Unavailable};
+use futures::FutureExt;
 
 use super::conversation::conversation;
 use super::model::Answer;
@@ -190,8 +192,16 @@ impl<'a> Turn<'a> {
         let mut attempt = 0;
         let answer = loop {
             let mut answer = Answer::default();
-            let read =
-                self.unless_interrupted(answer.read(self.runtime, request.clone(), &used)).await;
+            let read = answer.read(self.runtime, request.clone(), &used);
+            let read = AssertUnwindSafe(self.unless_interrupted(read)).catch_unwind().await;
+            let read = match read {
+                Ok(read) => read,
+                // The next start of the agent has to see what this one was given.
+                Err(panic) => {
+                    self.keep_opening().await;
+                    resume_unwind(panic);
+                }
+            };
             match read {
                 Ok(Ok(())) => break answer,
                 Ok(Err(ProviderError::Broken(_))) if attempt < self.runtime.config.retries => {
@@ -336,6 +346,14 @@ impl<'a> Turn<'a> {
     fn after(&self, wait: Duration) -> Timestamp {
         let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         self.runtime.host.now() + Millis(wait)
+    }
+
+    /// Makes the opening durable where it is not. A transcript that cannot be written is no worse
+    /// than what comes after this.
+    async fn keep_opening(&mut self) {
+        if self.opening.is_some() {
+            let _ = self.record(self.step, Vec::new()).await;
+        }
     }
 
     /// Makes items durable, and only then part of the conversation. Never given up half-way.

@@ -12,8 +12,8 @@ use aion_core::budget::Usage;
 use aion_core::time::Timestamp;
 use aion_core::turn::{TurnOutcome, Unavailable};
 use aion_testkit::house::{Act, House, Judgement};
-use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
 use serde_json::json;
 
 use crate::fixture::{done, fault, input, lines, play, runtime, scripted};
@@ -549,4 +549,22 @@ async fn the_one_who_judges_sees_the_whole_input_or_how_much_is_missing() {
     let (shown, note) = seen[1].rsplit_once("… (").unwrap();
     assert!(seen[1].len() <= 16 * 1024 && whole.starts_with(shown));
     assert_eq!(note, format!("{} bytes more)", whole.len() - shown.len()));
+}
+
+#[tokio::test]
+async fn a_model_that_falls_leaves_what_it_was_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let (house, _requests) = House::new(|_| Judgement::Run);
+    let provider = scripted(
+        r#"
+        [[agent.bob.rule]]
+        when = [{ given_text = "go" }]
+        fail = "panic"
+        "#,
+    );
+    let runtime = runtime(provider, &house, dir.path());
+    let controls = Controls::default();
+    let turn = std::panic::AssertUnwindSafe(runtime.run(input(1, "go"), &controls));
+    assert!(turn.catch_unwind().await.is_err());
+    assert_eq!(lines(&house.transcript()), ["t1.0 given go"]);
 }
