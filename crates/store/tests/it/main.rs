@@ -9,6 +9,7 @@ mod files;
 mod full_disk;
 mod gate;
 mod golden;
+mod golden_stores;
 #[cfg(feature = "failpoints")]
 mod kills;
 mod models;
