@@ -27,6 +27,8 @@ pub(crate) enum Agent {
     Pause(OneAgent),
     /// Let a member start turns again
     Resume(OneAgent),
+    /// Let a program of yours act as a member, by the team's tools: makes a credential and shows it once
+    Connect(OneAgent),
     /// Ask a member to leave; it answers
     Shutdown(ShutdownAgent),
     /// End a member at once and take it out of the team

@@ -1,9 +1,9 @@
 //! `aion agent`: members brought in, shown and steered through the daemon; the rules decide.
 
 use aion_api::{
-    AgentListResponse, AgentResponse, AgentRow, CommandAcceptedResponse, EditAgentParams, Exit,
-    ModeParams, ModelParams, PermissionModeParam, SpawnAgentParams, SpawnAgentResponse,
-    StopAgentParams, TeamRow,
+    AgentListResponse, AgentResponse, AgentRow, CommandAcceptedResponse, CredentialResponse,
+    EditAgentParams, Exit, ModeParams, ModelParams, PermissionModeParam, SpawnAgentParams,
+    SpawnAgentResponse, StopAgentParams, TeamRow,
 };
 use serde_json::json;
 
@@ -52,6 +52,7 @@ pub(super) async fn run(command: Agent, json: bool) -> Outcome {
             let member = Member::find(&one.of, &one.member).await?;
             member.tell("resume", "starts turns again", json).await
         }
+        Agent::Connect(one) => connect_program(&one.of, &one.member, json).await,
         Agent::Shutdown(args) => {
             let member = Member::find(&args.of, &args.member).await?;
             let params = StopAgentParams { reason: args.reason };
@@ -105,6 +106,27 @@ impl Member {
         }
         Ok(Exit::Success)
     }
+}
+
+/// A credential for a program of the person's own.
+async fn connect_program(of: &OfTeam, wanted: &str, json: bool) -> Outcome {
+    let member = Member::find(of, wanted).await?;
+    let made: CredentialResponse = member.client.tell(&member.path("/credential")).await?;
+    if json {
+        output::json(&made)?;
+        return Ok(Exit::Success);
+    }
+    let (name, team) = (&member.row.agent_name, clean_line(&member.team.name, 60));
+    let CredentialResponse { slot_id, url, port, token } = made;
+    output::line(&format!(
+        "A program of yours can act as {name} of {team}. The token is shown this once; another call\n\
+         of this command, the member's end or its next start, and the daemon's end make it void.\n\n\
+         for a program that starts MCP servers: aion mcp bridge, with the environment\n  \
+         TEAM_MCP_PORT={port}\n  TEAM_MCP_TOKEN={token}\n  TEAM_AGENT_SLOT_ID={slot_id}\n\
+         for a program that speaks MCP over HTTP: {url}, with the header\n  \
+         Authorization: Bearer {token}"
+    ))?;
+    Ok(Exit::Success)
 }
 
 async fn add(args: AddAgent, json: bool) -> Outcome {

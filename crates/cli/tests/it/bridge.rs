@@ -151,6 +151,24 @@ fn a_client_that_speaks_lines_acts_as_its_member() {
     assert_eq!(answer["id"], 7);
     assert_eq!(ran.stderr, "");
 
+    // What the command line says is all that a program needs.
+    let said = home.aion(["agent", "connect", "lead", "--team", "web"]).code(0).stdout;
+    let environment: Vec<(&str, String)> = said
+        .lines()
+        .filter_map(|line| line.trim().split_once('='))
+        .map(|(name, value)| (name, value.to_owned()))
+        .collect();
+    let names: Vec<&str> = environment.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["TEAM_MCP_PORT", "TEAM_MCP_TOKEN", "TEAM_AGENT_SLOT_ID"], "{said}");
+    let mut bridge = Bridge::start(&home, &environment);
+    bridge.initialize();
+    bridge.input = None;
+    bridge.end().code(0);
+    let made = home.aion(["agent", "connect", "lead", "--team", "web", "--json"]).code(0).json();
+    assert_eq!(made["slot_id"], 1);
+    let refused = Bridge::start(&home, &environment).end().code(4);
+    assert!(refused.stderr.contains("belongs to nobody"), "{refused:#?}");
+
     // A daemon that ends takes its members' bridges with it.
     let mut bridge = Bridge::start(&home, &daemon.member(1));
     bridge.initialize();

@@ -110,7 +110,7 @@ impl Way {
             let message = format!("{name} is not set: this runs inside a member of a team");
             Failure::new(Exit::Usage, "bridge.environment", message).with_hint(
                 "the daemon sets it for its members; for a program of your own, make a credential: \
-                 POST /api/teams/TEAM/agents/SLOT/credential",
+                 aion agent connect MEMBER --team TEAM",
             )
         };
         let port = value(PORT).ok_or_else(|| missing(PORT))?;
