@@ -10,15 +10,17 @@ pub(crate) use self::agent::{AddAgent, Agent, KillAgent, Mode, RenameAgent};
 pub(crate) use self::approve::{
     Agree, AnswerRequest, Approve, ListRequests, OneRequest, Refuse, Scope,
 };
+pub(crate) use self::config::{Config, GetSetting, SetSetting};
 pub(crate) use self::daemon::{OfTeam, Open, Reach, Serve, Status, Stop};
 pub(crate) use self::follow::Attach;
 pub(crate) use self::message::{ListMessages, Message, SendMessage, Urgency};
 pub(crate) use self::task::{AddTask, AssignTask, CancelTask, Column, OneTask, Task};
 pub(crate) use self::team::{CreateTeam, EndTeam, RenameTeam, Team, WantedTeam};
-pub(crate) use self::upkeep::{Backup, Completions, Man, Restore};
+pub(crate) use self::upkeep::{Backup, Completions, Doctor, Man, Restore};
 
 mod agent;
 mod approve;
+mod config;
 mod daemon;
 mod follow;
 mod message;
@@ -112,10 +114,15 @@ pub(crate) enum Command {
     /// The team's tools for programs that speak MCP
     #[command(subcommand)]
     Mcp(Mcp),
+    /// Look whether all that a team needs is here and well
+    Doctor(Doctor),
     /// Copy all teams, while they work
     Backup(Backup),
     /// Put a copy in the place of the teams that are there
     Restore(Restore),
+    /// Show and change settings
+    #[command(subcommand)]
+    Config(Config),
     /// Write completions for a shell
     Completions(Completions),
     /// Write the manual page
@@ -175,8 +182,8 @@ pub(crate) struct Run {
     #[arg(long, short = 'y', conflicts_with = "on_approval")]
     pub(crate) yes: bool,
     /// How to show what happens
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub(crate) progress: Progress,
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) progress: Option<Progress>,
     /// Begin, and return; the daemon goes on
     #[arg(long)]
     pub(crate) detach: bool,
@@ -318,7 +325,7 @@ pub(crate) struct Leash {
 }
 
 /// Reads `90s`, `30m`, `2h`, or a number of seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("{text:?} is no time; write it like 90s, 30m or 2h");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| bad())?;

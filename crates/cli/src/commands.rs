@@ -4,7 +4,9 @@ mod agent;
 mod approve;
 mod attach;
 mod backup;
+mod config;
 mod demo;
+mod doctor;
 mod export;
 mod help;
 mod log;
@@ -59,8 +61,10 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Replay(replay) => asynchronous(replay::run(replay, json)),
         Command::Export(export) => asynchronous(export::run(export, json)),
         Command::Mcp(command) => mcp::run(&command),
+        Command::Doctor(args) => asynchronous(doctor::run(args, json)),
         Command::Backup(args) => asynchronous(backup::backup(args, json)),
         Command::Restore(args) => asynchronous(backup::restore(args, json)),
+        Command::Config(command) => config::run(&command, json),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
         Command::Help(help) => help::run(&help, json),

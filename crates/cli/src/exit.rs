@@ -163,6 +163,7 @@ pub(crate) const EXIT_CODES: &[(Exit, &str)] = &[
     ),
     (Exit::Conflict, "somebody else changed it first"),
     (Exit::NotFound, "there is no such team, member or file"),
+    (Exit::Unhealthy, "aion doctor found an error"),
     (Exit::Interrupted, "ended by Ctrl+C; the team's state is kept"),
     (Exit::Terminated, "ended by a signal to stop; the team's state is kept"),
 ];

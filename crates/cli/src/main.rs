@@ -6,6 +6,7 @@ mod answer;
 mod args;
 mod client;
 mod commands;
+mod config;
 mod confirm;
 mod counts;
 mod daemon;

@@ -40,7 +40,7 @@ pub(crate) struct Serve {
     /// The address to listen on. Only this machine is served: 127.0.0.1 or `::1`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) host: IpAddr,
-    /// The port to listen on; 0 takes a free one [default: 7717]
+    /// The port to listen on; 0 takes a free one [default: 7717, or as daemon.port is set]
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
     /// Serve other machines too, at this address and port, by TLS

@@ -30,6 +30,16 @@ pub(crate) struct Restore {
     pub(crate) data: DataDir,
 }
 
+/// `aion doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Exit with 10 for warnings too
+    #[arg(long)]
+    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) data: DataDir,
+}
+
 /// `aion completions`.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {

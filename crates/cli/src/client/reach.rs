@@ -2,18 +2,15 @@
 //! machine.
 
 use std::path::Path;
-use std::time::Duration;
 
 use aion_api::Exit;
 
 use super::http::{Client, Target, secret};
 use super::start::Start;
 use crate::args::Reach;
+use crate::config::{Key, Settings};
 use crate::exit::Failure;
 use crate::paths::data_dir;
-
-/// A daemon that a command started by itself ends after this long without work.
-const IDLE: Duration = Duration::from_mins(10);
 
 /// The daemon that is meant; that of this machine is started where there is none.
 pub(crate) async fn connect(reach: &Reach) -> Result<Client, Failure> {
@@ -22,18 +19,21 @@ pub(crate) async fn connect(reach: &Reach) -> Result<Client, Failure> {
 
 /// The daemon of a data directory of this machine; it is started where there is none.
 pub(crate) async fn connect_local(dir: &Path) -> Result<Client, Failure> {
-    Client::reach(Target::Local { dir: dir.to_owned(), start: on_demand() }).await
+    Client::reach(Target::Local { dir: dir.to_owned(), start: on_demand()? }).await
 }
 
-fn on_demand() -> Start {
-    Start { idle_exit: Some(IDLE), arguments: Vec::new() }
+/// How a command starts a daemon by itself.
+fn on_demand() -> Result<Start, Failure> {
+    let settings = Settings::load()?;
+    let idle_exit = settings.text("daemon.idle_exit").and_then(Key::time);
+    Ok(Start { idle_exit, arguments: Vec::new() })
 }
 
 /// Which daemon is meant.
 pub(crate) fn target(reach: &Reach) -> Result<Target, Failure> {
     let Some(url) = &reach.url else {
         let dir = data_dir(reach.data.data_dir.as_deref())?;
-        return Ok(Target::Local { dir, start: on_demand() });
+        return Ok(Target::Local { dir, start: on_demand()? });
     };
     let url = url.trim_end_matches('/').to_owned();
     if !url.starts_with("http://") && !url.starts_with("https://") {

@@ -11,11 +11,13 @@ use aion_core::agent::PermissionMode;
 use aion_core::id::{AgentName, TeamId};
 use aion_core::team::Team;
 
+use clap::ValueEnum;
 use serde_json::json;
 
 use crate::answer::{self, Decider, Typed};
 use crate::args::{OnApproval, Progress, Run};
 use crate::client::connect_local;
+use crate::config::{Key, Settings};
 use crate::daemon::{self, SCRIPTED};
 use crate::exit::{Failure, Outcome};
 use crate::follow::{End, Follow};
@@ -34,7 +36,9 @@ const UNWATCHED: Duration = Duration::from_hours(1);
 
 pub(super) async fn run(args: Run, json: bool) -> Outcome {
     let began = Instant::now();
-    let progress = chosen(args.progress, json);
+    let settings = Settings::load()?;
+    let (args, progress) = settled(args, &settings);
+    let progress = chosen(progress, json);
     let dir = data_dir(args.data.data_dir.as_deref())?;
     let members = members(&args.member)?;
     if args.detach && args.no_daemon {
@@ -139,6 +143,19 @@ fn left(beginning: &Beginning, args: &Run, json: bool) -> Outcome {
 
 fn place(data_dir: Option<&Path>) -> String {
     data_dir.map_or(String::new(), |dir| format!(" --data-dir {}", dir.display()))
+}
+
+/// What the person did not say on the command line, as it is set.
+fn settled(mut args: Run, settings: &Settings) -> (Run, Progress) {
+    args.max_time = args.max_time.or_else(|| Key::time(settings.text("run.max_time")?));
+    let set = settings.text("run.on_approval");
+    let set = set.and_then(|text| OnApproval::from_str(text, false).ok());
+    if !args.yes {
+        args.on_approval = args.on_approval.or(set);
+    }
+    let set = settings.text("run.progress").and_then(|text| Progress::from_str(text, false).ok());
+    let progress = args.progress.or(set).unwrap_or_default();
+    (args, progress)
 }
 
 fn chosen(progress: Progress, json: bool) -> Progress {

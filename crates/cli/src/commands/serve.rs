@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Serve;
 use crate::client::{DaemonFile, Look, Start, look, start};
+use crate::config::Settings;
 use crate::daemon::Daemon;
 use crate::exit::{Failure, Outcome};
 use crate::groundwork::Ground;
@@ -24,9 +25,6 @@ use crate::interrupt::Signals;
 use crate::output;
 use crate::paths::data_dir;
 use crate::scenarios::{Scenarios, scenario};
-
-/// Where a daemon listens unless told otherwise.
-const PORT: u16 = 7717;
 
 pub(super) async fn run(args: Serve, json: bool) -> Outcome {
     let dir = data_dir(args.data.data_dir.as_deref())?;
@@ -137,7 +135,7 @@ async fn serve(
 ) -> Outcome {
     let token_file = dir.join("token");
     let config = ServerConfig {
-        listen: SocketAddr::new(args.host, args.port.unwrap_or(PORT)),
+        listen: SocketAddr::new(args.host, port(args)?),
         user: OWNER.to_owned(),
         token: AccessToken::open(&token_file).map_err(|error| token_failure(&error))?,
         workspaces: dir.join("workspaces"),
@@ -182,6 +180,16 @@ async fn serve(
 fn remote(args: &Serve) -> Option<RemoteConfig> {
     let (listen, certificate, key) = (args.remote?, args.tls_cert.clone()?, args.tls_key.clone()?);
     Some(RemoteConfig { listen, tls: TlsFiles { certificate, key }, names: args.names.clone() })
+}
+
+/// Where to listen: as it was said, else as it is set.
+fn port(args: &Serve) -> Result<u16, Failure> {
+    let set = || {
+        let settings = Settings::load()?;
+        let text = settings.text("daemon.port").unwrap_or_default();
+        text.parse().map_err(|_| Failure::usage("daemon.port is no port"))
+    };
+    args.port.map_or_else(set, Ok)
 }
 
 /// Listens; a daemon that was started by itself takes another port where its own is in use.

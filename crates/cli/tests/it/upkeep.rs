@@ -1,7 +1,10 @@
 //! What looks after the installation: copies that can be put back, completions, the manual.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
+
+use serde_json::Value;
 
 use crate::binary::{Home, Ran};
 use crate::run::ASKS;
@@ -77,4 +80,88 @@ fn shells_and_manuals_are_told_what_there_is() {
         assert!(dir.join(name).is_file(), "{name}");
     }
     assert!(!dir.join("aion-__leash.1").exists());
+}
+
+#[test]
+fn the_doctor_sees_what_is_wrong_and_says_what_to_do() {
+    let home = Home::new();
+    let look = |code: i32| home.aion(["doctor", "--json"]).code(code).json();
+    let level = |seen: &Value, id: &str| {
+        let checks = seen["checks"].as_array().unwrap();
+        let found = checks.iter().find(|check| check["id"] == id);
+        found.map(|check| check["level"].as_str().unwrap().to_owned())
+    };
+    let seen = look(0);
+    assert_eq!(level(&seen, "files.data_dir").as_deref(), Some("ok"));
+    assert!(!home.data().exists(), "looking makes nothing");
+    home.aion(["doctor", "--strict"]).code(10);
+
+    let script = home.scenario(ASKS);
+    let script = script.to_str().unwrap();
+    home.aion(["run", "Write hello", "--script", script, "--yes", "--json"]).code(0);
+    home.aion(["approve", "ls"]).code(0);
+    let seen = look(0);
+    for id in ["store.chain", "files.token", "daemon.running", "teams.members", "teams.requests"] {
+        assert_eq!(level(&seen, id).as_deref(), Some("ok"), "{id}: {seen}");
+    }
+    home.kill_daemon();
+    assert_eq!(level(&look(0), "daemon.running").as_deref(), Some("warning"));
+
+    let token = home.data().join("token");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).unwrap();
+    let seen = look(10);
+    assert_eq!(level(&seen, "files.token").as_deref(), Some("error"));
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+
+    fs::create_dir_all(home.path(".config/aion")).unwrap();
+    fs::write(home.path(".config/aion/config.toml"), "[run]\nmaxtime = \"1m\"\n").unwrap();
+    assert_eq!(level(&look(0), "config.files").as_deref(), Some("warning"));
+    fs::write(home.path(".config/aion/config.toml"), "[run\n").unwrap();
+    assert_eq!(level(&look(10), "config.files").as_deref(), Some("error"));
+    let shown = home.aion(["doctor"]).code(10).stdout;
+    assert!(shown.contains("✗ config.files") && shown.contains("line 1"), "{shown}");
+}
+
+#[test]
+fn settings_are_set_shown_and_obeyed() {
+    let home = Home::served();
+    let aion = |args: &[&str]| home.aion(args);
+    aion(&["config", "set", "run.on_approval", "deny"]).code(0);
+    let file = home.path(".config/aion/config.toml");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "[run]\non_approval = \"deny\"\n");
+    let shown = aion(&["config", "get", "run.on_approval", "--json"]).code(0).json();
+    assert_eq!(shown["value"], "deny");
+    assert_eq!(shown["origin"], file.to_str().unwrap());
+    assert_eq!(aion(&["config", "get", "daemon.port"]).code(0).stdout, "7717\n");
+    let script = home.scenario(ASKS);
+    let script = script.to_str().unwrap();
+    let run = ["run", "Write hello", "--script", script, "--json"];
+    assert_eq!(aion(&run).code(3).last()["status"], "incomplete");
+    // The nearer word counts: the project, the environment, the command line.
+    aion(&["config", "set", "run.on_approval", "fail", "--project"]).code(0);
+    assert!(home.work().join(".aion/config.toml").is_file());
+    aion(&run).code(5);
+    let mut command = home.command(run);
+    command.env("AION_ON_APPROVAL", "deny");
+    Ran::from(command.output().unwrap()).code(3);
+    aion(&["run", "Write hello", "--script", script, "--json", "--yes"]).code(0);
+
+    aion(&["config", "set", "run.on_approval", "yes", "--json"]).code(2);
+    aion(&["config", "set", "daemon.port", "1", "--project", "--json"]).code(2);
+    let unknown = aion(&["config", "get", "run.maxtime", "--json"]).code(2);
+    assert!(unknown.stderr.contains("run.max_time"), "{unknown:#?}");
+    fs::write(&file, "provider.api_key = \"x\"\n").unwrap();
+    assert_eq!(aion(&["config", "get", "--json"]).code(2).error_code(), "config.secret");
+    fs::write(&file, "[run]\nmaxtime = \"1m\"\n").unwrap();
+    let warned = aion(&["config", "get"]).code(0);
+    assert!(warned.stderr.contains("is it run.max_time?"), "{warned:#?}");
+
+    let mut command = home.command(["config", "edit"]);
+    command.env("EDITOR", "sh -c exit");
+    fs::remove_file(&file).unwrap();
+    Ran::from(command.output().unwrap()).code(0);
+    assert!(fs::read_to_string(&file).unwrap().contains("# max_time ="));
+    let paths = aion(&["config", "path", "--json"]).code(0).json();
+    assert_eq!(paths[0]["exists"], true);
+    home.aion(["stop"]).code(0);
 }

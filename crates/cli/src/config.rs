@@ -1,0 +1,15 @@
+//! Settings from files and the environment, each with where it came from; it sets nothing by itself.
+//!
+//! The nearest word counts: an option of the command line, the environment, the project's own local
+//! file (`.aion/local/config.toml`), the project's file (`.aion/config.toml`), the user's file, what
+//! is built in. A project's files come with the project, so they set only what can do no harm.
+
+mod edit;
+mod keys;
+mod layers;
+mod schema;
+
+pub(crate) use self::edit::set;
+pub(crate) use self::keys::{KEYS, Key, find, nearest};
+pub(crate) use self::layers::{Paths, Settings};
+pub(crate) use self::schema::schema;

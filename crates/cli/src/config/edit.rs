@@ -1,0 +1,73 @@
+//! Changes one setting in a file, and leaves everything else in it as it is, comments too.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use aion_api::Exit;
+use toml_edit::{DocumentMut, Item, Table, value};
+
+use super::keys::{Key, Kind};
+use crate::exit::Failure;
+
+/// Sets a value that was checked; without one it is taken out.
+pub(crate) fn set(path: &Path, key: &Key, text: Option<&str>) -> Result<(), Failure> {
+    let fail = |error: std::io::Error| Failure::io(format!("write {}", path.display()), &error);
+    let before = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Failure::io(format!("read {}", path.display()), &error)),
+    };
+    let after = changed(&before, key, text).map_err(|error| {
+        let message = format!("{}: {error}", path.display());
+        Failure::new(Exit::Usage, "config.unreadable", message)
+    })?;
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(fail)?;
+    }
+    let fresh = path.with_extension("toml.new");
+    fs::write(&fresh, after).and_then(|()| fs::rename(&fresh, path)).map_err(fail)
+}
+
+fn changed(before: &str, key: &Key, text: Option<&str>) -> Result<String, toml_edit::TomlError> {
+    let mut document: DocumentMut = before.parse()?;
+    let (table, field) = key.name.split_once('.').unwrap_or(("", key.name));
+    let place = document.entry(table).or_insert(Item::Table(Table::new()));
+    if let Some(fields) = place.as_table_like_mut() {
+        match text {
+            Some(text) => {
+                let item = match (&key.kind, text.parse::<i64>()) {
+                    (Kind::Port, Ok(number)) => value(number),
+                    _ => value(text),
+                };
+                fields.insert(field, item);
+            }
+            None => {
+                fields.remove(field);
+            }
+        }
+    }
+    Ok(document.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::find;
+    use super::*;
+
+    #[test]
+    fn a_change_leaves_the_rest_as_it_is() {
+        let check = |before: &str, name: &str, text: Option<&str>, expect: &str| {
+            assert_eq!(changed(before, find(name).unwrap(), text).unwrap(), expect);
+        };
+        check("", "daemon.port", Some("8000"), "[daemon]\nport = 8000\n");
+        check(
+            "# mine\n[run]\nmax_time = \"1m\" # short\n",
+            "run.on_approval",
+            Some("deny"),
+            "# mine\n[run]\nmax_time = \"1m\" # short\non_approval = \"deny\"\n",
+        );
+        check("[run]\nmax_time = \"1m\"\n", "run.max_time", None, "[run]\n");
+        check("run.max_time = \"1m\"\n", "run.max_time", Some("2m"), "run.max_time = \"2m\"\n");
+    }
+}

@@ -1,0 +1,169 @@
+//! The settings that there are: what each means, what it may be, and who may set it.
+
+use std::time::Duration;
+
+use crate::args::duration;
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// Its name: a table and a field.
+    pub(crate) name: &'static str,
+    /// What it may be.
+    pub(crate) kind: Kind,
+    /// What it is where nobody set it.
+    pub(crate) built_in: Option<&'static str>,
+    /// Whether the files of a project may set it.
+    pub(crate) in_projects: bool,
+    /// The variable that sets it.
+    pub(crate) variable: &'static str,
+    /// What it means.
+    pub(crate) about: &'static str,
+}
+
+/// What a setting may be.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// A time such as 90s, 30m or 2h.
+    Time,
+    /// The same, or `never`.
+    TimeOrNever,
+    /// A port.
+    Port,
+    /// One of some words.
+    OneOf(&'static [&'static str]),
+}
+
+/// All of them.
+pub(crate) const KEYS: &[Key] = &[
+    Key {
+        name: "daemon.idle_exit",
+        kind: Kind::TimeOrNever,
+        built_in: Some("10m"),
+        in_projects: false,
+        variable: "AION_IDLE_EXIT",
+        about: "How long a daemon that a command started stays without work.",
+    },
+    Key {
+        name: "daemon.port",
+        kind: Kind::Port,
+        built_in: Some("7717"),
+        in_projects: false,
+        variable: "AION_PORT",
+        about: "The port that a daemon listens on; one that a command started takes another where \
+                it is in use.",
+    },
+    Key {
+        name: "run.max_time",
+        kind: Kind::Time,
+        built_in: None,
+        in_projects: true,
+        variable: "AION_MAX_TIME",
+        about: "After this time a run stops its team; without it 60m where there is no terminal.",
+    },
+    Key {
+        name: "run.on_approval",
+        kind: Kind::OneOf(&["wait", "deny", "fail"]),
+        built_in: None,
+        in_projects: true,
+        variable: "AION_ON_APPROVAL",
+        about: "What becomes of requests that only a person can decide, in a run.",
+    },
+    Key {
+        name: "run.progress",
+        kind: Kind::OneOf(&["auto", "tree", "plain", "json", "none"]),
+        built_in: Some("auto"),
+        in_projects: true,
+        variable: "AION_PROGRESS",
+        about: "How a run shows what happens.",
+    },
+];
+
+/// The setting of a name.
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// The setting whose name is nearest to a word that is none.
+pub(crate) fn nearest(name: &str) -> Option<&'static str> {
+    KEYS.iter()
+        .map(|key| (distance(key.name, name), key.name))
+        .min()
+        .filter(|(distance, _)| *distance <= 4)
+        .map(|(_, name)| name)
+}
+
+impl Key {
+    /// Whether a text is a value of it; otherwise what is.
+    pub(crate) fn check(&self, text: &str) -> Result<(), String> {
+        match &self.kind {
+            Kind::TimeOrNever if text == "never" => Ok(()),
+            Kind::Time => duration(text).map(|_| ()),
+            Kind::TimeOrNever => {
+                duration(text).map(|_| ()).map_err(|why| format!("{why}, or never"))
+            }
+            Kind::Port => match text.parse::<u16>() {
+                Ok(_) => Ok(()),
+                Err(_) => Err(format!("{text:?} is no port; it is a number from 0 to 65535")),
+            },
+            Kind::OneOf(words) if words.contains(&text) => Ok(()),
+            Kind::OneOf(words) => Err(format!("{text:?} is none of {}", words.join(", "))),
+        }
+    }
+
+    /// A value that was checked, as a time; none for `never`.
+    pub(crate) fn time(text: &str) -> Option<Duration> {
+        duration(text).ok()
+    }
+}
+
+/// How many letters one word is away from another (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, c) in one.chars().enumerate() {
+        let mut before = row[0];
+        row[0] = at + 1;
+        for (place, d) in other.iter().enumerate() {
+            let change = before + usize::from(c != *d);
+            before = row[place + 1];
+            row[place + 1] = change.min(before + 1).min(row[place] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_values_are_values() {
+        for key in KEYS {
+            if let Some(text) = key.built_in {
+                assert_eq!(key.check(text), Ok(()), "{}", key.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_none_has_a_neighbour() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(nearest("run.on_aproval"), Some("run.on_approval"));
+        assert_eq!(nearest("daemon.ports"), Some("daemon.port"));
+        assert_eq!(nearest("something.else.entirely"), None);
+    }
+
+    #[test]
+    fn values_are_checked() {
+        let check = |name: &str, text: &str, expect: bool| {
+            assert_eq!(find(name).unwrap().check(text).is_ok(), expect, "{name} {text}");
+        };
+        check("daemon.port", "0", true);
+        check("daemon.port", "65536", false);
+        check("daemon.idle_exit", "never", true);
+        check("run.max_time", "never", false);
+        check("run.max_time", "30m", true);
+        check("run.on_approval", "yes", false);
+    }
+}

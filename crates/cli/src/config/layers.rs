@@ -1,0 +1,278 @@
+//! Reads the layers of settings, and says of each value where it came from; it writes nothing.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use aion_api::Exit;
+use toml::{Table, Value};
+
+use super::keys::{KEYS, Key, find, nearest};
+use crate::exit::Failure;
+use crate::terminal::clean_line;
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The program.
+    BuiltIn,
+    /// A file.
+    File(PathBuf),
+    /// A variable.
+    Variable(&'static str),
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::BuiltIn => f.write_str("built in"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The files that are read, whether they are there or not; the nearest last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Paths {
+    /// The user's own.
+    pub(crate) user: PathBuf,
+    /// The project's, which others have too.
+    pub(crate) project: Option<PathBuf>,
+    /// The project's, which nobody else has.
+    pub(crate) local: Option<PathBuf>,
+}
+
+impl Paths {
+    /// For the directory that the program was started in.
+    pub(crate) fn here() -> Result<Self, Failure> {
+        let directory =
+            env::current_dir().map_err(|error| Failure::io("find the directory", &error))?;
+        let user = user_file(|name| env::var_os(name).map(PathBuf::from)).ok_or_else(|| {
+            Failure::usage("there is no home directory to keep settings in")
+                .with_hint("AION_CONFIG names a file")
+        })?;
+        Ok(Self::of(user, &directory))
+    }
+
+    fn of(user: PathBuf, directory: &Path) -> Self {
+        let project = directory.ancestors().map(|at| at.join(".aion")).find(|at| at.is_dir());
+        Self {
+            user,
+            project: project.as_ref().map(|at| at.join("config.toml")),
+            local: project.as_ref().map(|at| at.join("local/config.toml")),
+        }
+    }
+}
+
+fn user_file(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let set = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
+    set("AION_CONFIG")
+        .or_else(|| {
+            set("XDG_CONFIG_HOME").filter(|p| p.is_absolute()).map(|p| p.join("aion/config.toml"))
+        })
+        .or_else(|| set("HOME").map(|home| home.join(".config/aion/config.toml")))
+}
+
+/// All settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    values: BTreeMap<&'static str, (String, Origin)>,
+    /// What was found that means nothing.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Those that count here. What means nothing is said on standard error.
+    pub(crate) fn load() -> Result<Self, Failure> {
+        let settings = Self::read(&Paths::here()?, |name| env::var(name).ok())?;
+        for warning in &settings.warnings {
+            use std::io::Write;
+            // Where standard error is gone there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "aion: {warning}");
+        }
+        Ok(settings)
+    }
+
+    /// Those that count here, where all can be read.
+    pub(crate) fn read_quietly() -> Option<Self> {
+        Self::read(&Paths::here().ok()?, |name| env::var(name).ok()).ok()
+    }
+
+    /// From some files and variables.
+    pub(crate) fn read(
+        paths: &Paths,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, Failure> {
+        let mut settings = Self { values: BTreeMap::new(), warnings: Vec::new() };
+        for key in KEYS {
+            if let Some(text) = key.built_in {
+                settings.values.insert(key.name, (text.to_owned(), Origin::BuiltIn));
+            }
+        }
+        settings.file(&paths.user, false)?;
+        for path in [&paths.project, &paths.local].into_iter().flatten() {
+            settings.file(path, true)?;
+        }
+        for key in KEYS {
+            let Some(text) = variable(key.variable).filter(|text| !text.is_empty()) else {
+                continue;
+            };
+            key.check(&text).map_err(|why| invalid(key.variable, &why))?;
+            settings.values.insert(key.name, (text, Origin::Variable(key.variable)));
+        }
+        Ok(settings)
+    }
+
+    /// A value with its origin.
+    pub(crate) fn get(&self, key: &Key) -> Option<(&str, &Origin)> {
+        self.values.get(key.name).map(|(text, origin)| (text.as_str(), origin))
+    }
+
+    /// A value by its name.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|(text, _)| text.as_str())
+    }
+
+    fn file(&mut self, path: &Path, of_a_project: bool) -> Result<(), Failure> {
+        let shown = path.display().to_string();
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Failure::io(format!("read {shown}"), &error)),
+        };
+        let table: Table = text.parse().map_err(|error: toml::de::Error| {
+            Failure::new(Exit::Usage, "config.unreadable", format!("{shown}: {error}"))
+        })?;
+        let mut found = Vec::new();
+        flatten("", &table, &mut found);
+        for (name, value) in found {
+            if is_secret(&name, value) {
+                let message = format!("{shown}: {} looks like a secret", clean_line(&name, 60));
+                return Err(Failure::new(Exit::Usage, "config.secret", message).with_hint(
+                    "files of settings are copied and shown; keep secrets in the environment",
+                ));
+            }
+            let Some(key) = find(&name) else {
+                let name = clean_line(&name, 60);
+                let nearest =
+                    nearest(&name).map_or(String::new(), |near| format!("; is it {near}?"));
+                self.warnings.push(format!("{shown}: there is no setting {name}{nearest}"));
+                continue;
+            };
+            if of_a_project && !key.in_projects {
+                self.warnings.push(format!("{shown}: only your own file may set {name}"));
+                continue;
+            }
+            let text = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            key.check(&text).map_err(|why| invalid(&format!("{shown}: {name}"), &why))?;
+            self.values.insert(key.name, (text, Origin::File(path.to_owned())));
+        }
+        Ok(())
+    }
+}
+
+fn invalid(place: &str, why: &str) -> Failure {
+    Failure::new(Exit::Usage, "config.invalid", format!("{place}: {why}"))
+}
+
+/// Every value of a table with its full name.
+fn flatten<'t>(prefix: &str, table: &'t Table, found: &mut Vec<(String, &'t Value)>) {
+    for (name, value) in table {
+        let full = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        match value {
+            Value::Table(table) => flatten(&full, table, found),
+            other => found.push((full, other)),
+        }
+    }
+}
+
+/// Whether a value is one that should not stand in a file.
+fn is_secret(name: &str, value: &Value) -> bool {
+    let name = name.to_lowercase();
+    let named = ["token", "secret", "password", "api_key", "apikey", "credential"]
+        .iter()
+        .any(|word| name.contains(word));
+    let looks = value.as_str().is_some_and(|text| {
+        ["sk-", "aion_", "aionm_", "ghp_", "xoxb-"].iter().any(|begin| text.starts_with(begin))
+    });
+    value.is_str() && (named || looks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(
+        files: &[(&str, &str)],
+        variables: &[(&str, &str)],
+    ) -> Result<Settings, (String, String)> {
+        let dir = tempfile::tempdir().unwrap();
+        let work = dir.path().join("work/deep");
+        fs::create_dir_all(&work).unwrap();
+        fs::create_dir_all(dir.path().join("work/.aion/local")).unwrap();
+        for (name, text) in files {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let paths = Paths::of(dir.path().join("user.toml"), &work);
+        let variable = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
+        };
+        Settings::read(&paths, variable)
+            .map_err(|failure| (failure.code().to_owned(), failure.message().to_owned()))
+    }
+
+    const PROJECT: &str = "work/.aion/config.toml";
+    const LOCAL: &str = "work/.aion/local/config.toml";
+
+    #[test]
+    fn the_nearest_word_counts() {
+        let files = [
+            (
+                "user.toml",
+                "[run]\nmax_time = \"1m\"\nprogress = \"none\"\non_approval = \"wait\"\n",
+            ),
+            (PROJECT, "run.max_time = \"2m\"\nrun.on_approval = \"deny\"\n"),
+            (LOCAL, "[run]\non_approval = \"fail\"\n"),
+        ];
+        let check = |variables: &[(&str, &str)], name: &str, expect: Option<&str>| {
+            let settings = read(&files, variables).unwrap();
+            assert_eq!(settings.text(name), expect, "{name}");
+        };
+        check(&[], "run.max_time", Some("2m"));
+        check(&[], "run.on_approval", Some("fail"));
+        check(&[], "run.progress", Some("none"));
+        check(&[], "daemon.port", Some("7717"));
+        check(&[("AION_ON_APPROVAL", "wait")], "run.on_approval", Some("wait"));
+        check(&[("AION_ON_APPROVAL", "")], "run.on_approval", Some("fail"));
+        let settings = read(&[], &[]).unwrap();
+        assert_eq!(settings.text("run.max_time"), None);
+        let port = find("daemon.port").unwrap();
+        assert_eq!(settings.get(port), Some(("7717", &Origin::BuiltIn)));
+    }
+
+    #[test]
+    fn what_means_nothing_is_said_and_what_is_wrong_is_refused() {
+        let settings = read(&[("user.toml", "[run]\nmaxtime = \"1m\"\n")], &[]).unwrap();
+        assert_eq!(settings.warnings.len(), 1);
+        assert!(settings.warnings[0].ends_with("no setting run.maxtime; is it run.max_time?"));
+        let settings = read(&[(PROJECT, "daemon.port = 1\n")], &[]).unwrap();
+        assert!(settings.warnings[0].ends_with("only your own file may set daemon.port"));
+        assert_eq!(settings.text("daemon.port"), Some("7717"));
+        let code = |files: &[(&str, &str)], variables: &[(&str, &str)]| {
+            read(files, variables).unwrap_err().0
+        };
+        assert_eq!(code(&[("user.toml", "daemon.port = \"x\"\n")], &[]), "config.invalid");
+        assert_eq!(code(&[], &[("AION_PORT", "x")]), "config.invalid");
+        assert_eq!(code(&[("user.toml", "[run\n")], &[]), "config.unreadable");
+        assert_eq!(code(&[("user.toml", "anthropic.api_key = \"x\"\n")], &[]), "config.secret");
+        assert_eq!(code(&[(PROJECT, "note = \"sk-123\"\n")], &[]), "config.secret");
+        let (_, message) = read(&[("user.toml", "daemon.port = 1\n[run\n")], &[]).unwrap_err();
+        assert!(message.contains("line 2"), "{message}");
+    }
+}

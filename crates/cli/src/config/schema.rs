@@ -1,0 +1,48 @@
+//! The settings as a JSON Schema, for editors; it is made from the list of settings.
+
+use serde_json::{Map, Value, json};
+
+use super::keys::{KEYS, Kind};
+
+/// The schema of a file of settings.
+pub(crate) fn schema() -> Value {
+    let mut tables: Map<String, Value> = Map::new();
+    for key in KEYS {
+        let (table, field) = key.name.split_once('.').unwrap_or(("", key.name));
+        let mut value = match &key.kind {
+            Kind::Time => json!({ "type": "string", "pattern": "^[1-9][0-9]*[smh]?$" }),
+            Kind::TimeOrNever => {
+                json!({ "type": "string", "pattern": "^([1-9][0-9]*[smh]?|never)$" })
+            }
+            Kind::Port => json!({ "type": "integer", "minimum": 0, "maximum": 65_535 }),
+            Kind::OneOf(words) => json!({ "enum": words }),
+        };
+        value["description"] = key.about.into();
+        if let Some(text) = key.built_in {
+            value["default"] = text.parse::<u16>().map_or_else(|_| text.into(), Value::from);
+        }
+        let properties = tables.entry(table).or_insert_with(
+            || json!({ "type": "object", "additionalProperties": false, "properties": {} }),
+        );
+        properties["properties"][field] = value;
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Settings of aion",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": tables,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_schema_is_this_one() {
+        let published = include_str!("../../../../docs/config.schema.json");
+        let made = serde_json::to_string_pretty(&schema()).unwrap();
+        assert_eq!(published.trim_end(), made, "aion config schema > docs/config.schema.json");
+    }
+}
