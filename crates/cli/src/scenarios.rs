@@ -50,7 +50,7 @@ impl Scenarios {
 
     /// Keeps a team's scenario beside its log, so that it survives restarts.
     pub(crate) fn keep(&self, team: &TeamId, text: &str) -> Result<(), Failure> {
-        let scenario = parse("scenario", text)?;
+        let scenario = parse(&kept(&self.dir, team).display().to_string(), text)?;
         keep(&self.dir, team, text)?;
         self.lock().insert(team.clone(), Arc::new(Scripted::new(scenario)));
         Ok(())

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use aion_api::{CommandAcceptedResponse, Exit, ProgressResponse, TeamListResponse};
+use aion_api::{CommandAcceptedResponse, Exit, ProgressResponse, ProgressState, TeamListResponse};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -40,7 +40,7 @@ pub(crate) async fn settle(
     let list: TeamListResponse = client.get("/api/teams").await?;
     let mut paused = Vec::new();
     for team in list.teams.into_iter().filter(|team| !team.ended) {
-        if busy(&client, &team.id).await? == 0 {
+        if at_work(&client, &team.id).await? == 0 {
             continue;
         }
         let _: CommandAcceptedResponse =
@@ -52,7 +52,7 @@ pub(crate) async fn settle(
     loop {
         let mut turns = 0;
         for team in &paused {
-            turns += busy(&client, &team.id).await?;
+            turns += at_work(&client, &team.id).await?;
         }
         if turns == 0 || Instant::now() >= deadline {
             return Ok(paused);
@@ -65,9 +65,14 @@ pub(crate) async fn settle(
     }
 }
 
-async fn busy(client: &Client, team: &str) -> Result<usize, Failure> {
+/// The turns of a team that end by themselves. One that waits for a person is not waited for: it is
+/// taken up where it was.
+async fn at_work(client: &Client, team: &str) -> Result<usize, Failure> {
     let progress: ProgressResponse = client.get(&format!("/api/teams/{team}/progress")).await?;
-    Ok(progress.busy.len())
+    Ok(match progress.state {
+        ProgressState::Working => progress.busy.len(),
+        ProgressState::Settled | ProgressState::Waiting => 0,
+    })
 }
 
 /// Tells the process to end, and waits until it is gone.
