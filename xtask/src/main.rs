@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::python;
 use xtask::steps;
 use xtask::suite::{self, Suite};
+use xtask::{browser, python};
 
 /// Developer commands of this repository.
 #[derive(Debug, Parser)]
@@ -56,6 +56,8 @@ enum Task {
         #[arg(long, default_value_t = 100)]
         examples: u64,
     },
+    /// Let pages of other origins try everything on the daemon, in a real Chromium.
+    BrowserCheck,
     /// Let MCP clients that are not ours act as members of a team.
     McpClients,
     /// Measure; prints ratios to a baseline of the same run.
@@ -103,6 +105,9 @@ fn run(root: &Path, task: Task) -> Result<()> {
         }
         Task::ApiCheck { examples } => {
             python::api_check(root, examples)?;
+        }
+        Task::BrowserCheck => {
+            browser::origins(root)?;
         }
         Task::McpClients => {
             python::mcp_clients(root)?;

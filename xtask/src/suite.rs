@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::python;
 use crate::steps::{self, Done, Failed, Step};
 use crate::tidy;
+use crate::{browser, python};
 
 /// A set of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +120,13 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
     if whole {
         done.push(python::mcp_clients(root)?);
         done.push(python::api_check(root, EXAMPLES)?);
+        if browser::chromium().is_some() {
+            done.push(browser::origins(root)?);
+        } else {
+            steps::tell(
+                "\n==> origins: skipped, Chromium is not installed (apt-get install chromium)",
+            );
+        }
         let seeds = SEEDS.map(str::to_owned);
         done.push(steps::run(root, &sim(&seeds).repeating(&SIM_LINES))?);
         let kills = ["--kills".to_owned(), "200".to_owned()];

@@ -46,7 +46,9 @@ async fn said_by(dir: &Path) -> Value {
         let events = store.read(&row.team, Seq(0), 10_000).await.unwrap();
         let mut state = Team::new();
         if row.team == team("a") {
-            events.iter().for_each(|event| state.evolve(event.at, &event.event));
+            for event in &events {
+                state.evolve(event.at, &event.event);
+            }
         }
         let open: usize = state.agents().map(|agent| agent.mailbox().unread()).sum();
         teams.push(json!({
