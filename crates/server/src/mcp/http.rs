@@ -19,7 +19,6 @@ use super::frames::FRAME_BYTES;
 use super::tokens::{CALLS, Member, MemberTokens};
 use super::tools::{Server, Tools};
 use crate::error::Failure;
-use crate::extract::no_credential;
 use crate::gate::{FETCH_SITE, check_host, forbidden, one};
 use crate::names::Names;
 
@@ -76,7 +75,7 @@ async fn gate(
             let detail = format!("it took longer than {} s", REQUEST_TIME.as_secs());
             Failure::new(StatusCode::REQUEST_TIMEOUT, "mcp.slow", detail).into_response()
         })),
-        () = ended.cancelled() => guarded(no_credential().into_response()),
+        () = ended.cancelled() => guarded(no_member().into_response()),
     }
 }
 
@@ -97,8 +96,7 @@ fn check(tokens: &MemberTokens, request: &Request) -> Result<Arc<Member>, Failur
     if headers.contains_key(ORIGIN) || headers.contains_key(&FETCH_SITE) {
         return Err(forbidden("auth.origin", "no browser is served here"));
     }
-    let member =
-        bearer(headers).and_then(|token| tokens.member(token)).ok_or_else(no_credential)?;
+    let member = bearer(headers).and_then(|token| tokens.member(token)).ok_or_else(no_member)?;
     if headers.contains_key(&SESSION) {
         return Err(Failure::not_found(
             "mcp.no_session",
@@ -111,6 +109,12 @@ fn check(tokens: &MemberTokens, request: &Request) -> Result<Arc<Member>, Failur
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = one(headers, &AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn no_member() -> Failure {
+    let detail =
+        "a member's token is needed, as a bearer token; this one is none, or none any more";
+    Failure::new(StatusCode::UNAUTHORIZED, "auth.required", detail)
 }
 
 async fn nothing_here() -> Failure {
