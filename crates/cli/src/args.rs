@@ -12,7 +12,7 @@ pub(crate) use self::approve::{
 };
 pub(crate) use self::config::{Config, GetSetting, SetSetting};
 pub(crate) use self::daemon::{OfTeam, Open, Reach, Serve, Status, Stop};
-pub(crate) use self::follow::Attach;
+pub(crate) use self::follow::{Attach, By, Cost, Log};
 pub(crate) use self::message::{ListMessages, Message, SendMessage, Urgency};
 pub(crate) use self::task::{AddTask, AssignTask, CancelTask, Column, OneTask, Task};
 pub(crate) use self::team::{CreateTeam, EndTeam, RenameTeam, Team, WantedTeam};
@@ -107,6 +107,8 @@ pub(crate) enum Command {
     Task(Task),
     /// Show what happened in a team
     Log(Log),
+    /// Show what a team has used
+    Cost(Cost),
     /// Show a team as it was at a point of its log
     Replay(Replay),
     /// Write a team's log to a file
@@ -147,7 +149,7 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// Host the team in this process; no daemon is used
-    #[arg(long, env = "AION_NO_DAEMON", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "AION_NO_DAEMON", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_daemon: bool,
 }
 
@@ -188,7 +190,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) detach: bool,
     /// Host the team in this process, which has to stay; no daemon is used
-    #[arg(long, env = "AION_NO_DAEMON", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "AION_NO_DAEMON", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_daemon: bool,
     #[command(flatten)]
     pub(crate) data: DataDir,
@@ -252,21 +254,6 @@ pub(crate) struct Undo {
     /// Do not ask
     #[arg(long, short = 'y')]
     pub(crate) yes: bool,
-    #[command(flatten)]
-    pub(crate) data: DataDir,
-}
-
-/// `aion log`.
-#[derive(Debug, Args)]
-pub(crate) struct Log {
-    /// The team: its id, its name, or their beginning [default: the one that was active last]
-    pub(crate) team: Option<String>,
-    /// Go on with what happens, until Ctrl+C
-    #[arg(long, short)]
-    pub(crate) follow: bool,
-    /// Begin after this event
-    #[arg(long, value_name = "SEQ", default_value_t = 0)]
-    pub(crate) since: u64,
     #[command(flatten)]
     pub(crate) data: DataDir,
 }

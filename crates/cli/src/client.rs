@@ -15,7 +15,7 @@ mod version;
 pub(crate) use self::ending::{end, settle};
 pub(crate) use self::http::{Client, Target};
 pub(crate) use self::named::{find_member, find_team};
-pub(crate) use self::past::folded;
+pub(crate) use self::past::{folded, page};
 pub(crate) use self::place::{DaemonFile, Look, look};
 pub(crate) use self::reach::{connect, connect_local, target};
 pub(crate) use self::socket::{Heard, Listening};

@@ -5,6 +5,7 @@ mod approve;
 mod attach;
 mod backup;
 mod config;
+mod cost;
 mod demo;
 mod doctor;
 mod export;
@@ -17,6 +18,7 @@ mod replay;
 mod run;
 mod serve;
 mod shell;
+mod source;
 mod status;
 mod steer;
 mod stop;
@@ -58,6 +60,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Team(team) => asynchronous(team::run(team, json)),
         Command::Task(task) => asynchronous(task::run(task, json)),
         Command::Log(log) => asynchronous(log::run(log, json)),
+        Command::Cost(cost) => asynchronous(cost::run(cost, json)),
         Command::Replay(replay) => asynchronous(replay::run(replay, json)),
         Command::Export(export) => asynchronous(export::run(export, json)),
         Command::Mcp(command) => mcp::run(&command),

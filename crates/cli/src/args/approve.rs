@@ -23,7 +23,7 @@ pub(crate) enum Approve {
 #[derive(Debug, Args)]
 pub(crate) struct ListRequests {
     /// Only this team's: its id, its name, or their beginning
-    #[arg(long, short, value_name = "TEAM", env = "AION_TEAM")]
+    #[arg(long, short, value_name = "TEAM", env = "AION_TEAM", hide_env_values = true)]
     pub(crate) team: Option<String>,
     #[command(flatten)]
     pub(crate) reach: Reach,

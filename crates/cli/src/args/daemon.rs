@@ -25,7 +25,7 @@ pub(crate) struct Reach {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfTeam {
     /// The team: its id, its name, or their beginning [default: the one that was active last]
-    #[arg(long, short, value_name = "TEAM", env = "AION_TEAM")]
+    #[arg(long, short, value_name = "TEAM", env = "AION_TEAM", hide_env_values = true)]
     pub(crate) team: Option<String>,
     #[command(flatten)]
     pub(crate) reach: Reach,

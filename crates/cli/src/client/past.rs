@@ -16,7 +16,11 @@ use crate::history::{Folded, fold};
 const PAGE: usize = 500;
 
 /// The next page of events; empty at the end of the log.
-async fn page(client: &Client, team: &str, after: Seq) -> Result<Vec<Recorded>, Failure> {
+pub(crate) async fn page(
+    client: &Client,
+    team: &str,
+    after: Seq,
+) -> Result<Vec<Recorded>, Failure> {
     let path = format!("/api/teams/{team}/events?after={after}&limit={PAGE}");
     let list: EventListResponse = client.get(&path).await?;
     list.events

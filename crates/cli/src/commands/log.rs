@@ -1,34 +1,40 @@
 //! `aion log`: what happened in a team, and what happens; it reads beside whoever writes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use aion_api::Exit;
 use aion_core::event::Recorded;
-use aion_core::id::{Seq, TeamId};
+use aion_core::id::Seq;
 use aion_core::time::Timestamp;
-use aion_store::EventStore;
 
-use super::Reading;
+use super::source::Source;
 use super::team::after;
 use crate::args;
+use crate::args::duration;
 use crate::describe::{Happening, Story, Weight};
 use crate::exit::{Failure, Outcome};
-use crate::history::fold;
+use crate::history::Folded;
 use crate::output;
 use crate::terminal::{Paint, clean_line};
 use crate::view::event_line;
 
 /// How often a follower looks for more. Another process writes; there is nothing to wait on.
 const LOOK: Duration = Duration::from_millis(200);
-const PAGE: usize = 1_000;
 
 pub(super) async fn run(args: args::Log, json: bool) -> Outcome {
-    let reading = Reading::open(&args.data).await?;
-    let (store, row) = reading.team(args.team.as_deref())?;
-    let mut printer = Printer::begin(store, &row.team, Seq(args.since), json).await?;
+    let since = Since::read(&args.since)?;
+    let source = Source::open(&args.reach, args.team.as_deref()).await?;
+    let since = since.place(&source).await?;
+    let mut printer = Printer {
+        json,
+        team: source.id.to_string(),
+        begin: None,
+        since,
+        kinds: args.kinds,
+        story: Story::new(Folded::new()),
+    };
+    printer.print_rest(&source).await?;
     if !args.follow {
-        printer.print_rest(store, &row.team).await?;
         return Ok(Exit::Success);
     }
     let mut looks = tokio::time::interval(LOOK);
@@ -37,50 +43,89 @@ pub(super) async fn run(args: args::Log, json: bool) -> Outcome {
     loop {
         tokio::select! {
             _ = &mut interrupted => return Ok(Exit::Interrupted),
-            _ = looks.tick() => printer.print_rest(store, &row.team).await?,
+            _ = looks.tick() => printer.print_rest(&source).await?,
         }
+    }
+}
+
+/// Where to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Since {
+    /// After an event.
+    Event(Seq),
+    /// So long before the last one, on the team's running clock.
+    Before(Duration),
+}
+
+impl Since {
+    fn read(text: &str) -> Result<Self, Failure> {
+        if let Ok(seq) = text.parse() {
+            return Ok(Self::Event(Seq(seq)));
+        }
+        duration(text).map(Self::Before).map_err(|_| {
+            Failure::usage(format!(
+                "--since {:?} is neither an event's number nor a time like 10m",
+                clean_line(text, 40)
+            ))
+        })
+    }
+
+    async fn place(self, source: &Source) -> Result<Seq, Failure> {
+        let span = match self {
+            Self::Event(seq) => return Ok(seq),
+            Self::Before(span) => u64::try_from(span.as_millis()).unwrap_or(u64::MAX),
+        };
+        let mut times = Vec::new();
+        source
+            .all(|recorded| {
+                times.push((recorded.at, recorded.seq));
+                Ok(())
+            })
+            .await?;
+        let from = times.last().map_or(0, |(at, _)| at.0.saturating_sub(span));
+        let before = times.iter().take_while(|(at, _)| at.0 < from).last();
+        Ok(before.map_or(Seq(0), |(_, seq)| *seq))
     }
 }
 
 struct Printer {
     json: bool,
     team: String,
-    begin: Timestamp,
+    /// When the log begins.
+    begin: Option<Timestamp>,
+    /// Only what comes after this event is printed.
+    since: Seq,
+    /// Only events of these names are printed; all without one.
+    kinds: Vec<String>,
     story: Story,
 }
 
 impl Printer {
-    async fn begin(
-        store: &Arc<dyn EventStore>,
-        team: &TeamId,
-        since: Seq,
-        json: bool,
-    ) -> Result<Self, Failure> {
-        let before = fold(store, team, Some(since)).await?;
-        let first = store.read(team, Seq(0), 1).await?;
-        let begin = first.first().map_or(Timestamp(0), |first| first.at);
-        Ok(Self { json, team: team.to_string(), begin, story: Story::new(before) })
-    }
-
-    async fn print_rest(
-        &mut self,
-        store: &Arc<dyn EventStore>,
-        team: &TeamId,
-    ) -> Result<(), Failure> {
+    async fn print_rest(&mut self, source: &Source) -> Result<(), Failure> {
         loop {
-            let page = store.read(team, self.story.seq(), PAGE).await?;
+            let page = source.page(self.story.seq()).await?;
             if page.is_empty() {
                 return Ok(());
             }
             for recorded in &page {
+                let begin = *self.begin.get_or_insert(recorded.at);
                 let happening = self.story.tell(recorded);
+                if recorded.seq <= self.since || !self.wants(recorded) {
+                    continue;
+                }
                 if self.json {
                     output::json(&event_line(&self.team, recorded))?;
                 } else {
-                    output::line(&log_line(recorded, self.begin, &happening))?;
+                    output::line(&log_line(recorded, begin, &happening))?;
                 }
             }
         }
+    }
+
+    /// Whether an event is of a name that was asked for, whole or its beginning.
+    fn wants(&self, recorded: &Recorded) -> bool {
+        let name = recorded.event.name();
+        self.kinds.is_empty() || self.kinds.iter().any(|kind| name.starts_with(kind.as_str()))
     }
 }
 
@@ -94,4 +139,17 @@ fn log_line(recorded: &Recorded, begin: Timestamp, happening: &Happening) -> Str
     };
     let place = format!("{:>6}  {}", recorded.seq.0, after(recorded.at, begin));
     format!("{}  {text}", paint.dim(&place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beginning_is_an_event_or_a_time() {
+        assert_eq!(Since::read("40").unwrap(), Since::Event(Seq(40)));
+        assert_eq!(Since::read("10m").unwrap(), Since::Before(Duration::from_mins(10)));
+        assert!(Since::read("soon").is_err());
+        assert!(Since::read("").is_err());
+    }
 }

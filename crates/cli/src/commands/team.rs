@@ -10,12 +10,13 @@ use aion_core::id::SlotId;
 use aion_core::time::Timestamp;
 use aion_store::TeamRow;
 
+use super::source::Source;
 use super::{Reading, steer, undo};
 use crate::args::{self, Everything, OneTeam};
 use crate::client::connect;
 use crate::exit::{Failure, Outcome};
 use crate::git::Repository;
-use crate::history::{fold, names};
+use crate::history::{Folded, Names, fold, names};
 use crate::terminal::{Paint, clean_line};
 use crate::{counts, output, view};
 
@@ -102,21 +103,57 @@ fn when(ms: u64) -> String {
 }
 
 async fn show(args: &OneTeam, json: bool) -> Outcome {
+    let view =
+        if args.reach.url.is_some() { far_view(args).await? } else { near_view(args).await? };
+    if json {
+        output::json(&view)?;
+    } else {
+        print(&view)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// A team of this machine, with what changed in its workspace.
+async fn near_view(args: &OneTeam) -> Result<TeamView, Failure> {
     let reading = Reading::open(&args.reach.data).await?;
     let (store, row) = reading.team(args.team.as_deref())?;
     let totals = store.totals(&row.team).await?;
     let folded = fold(store, &row.team, None).await?;
-    let team = &folded.team;
-    let repository = Repository::around(Path::new(team.workspace()))
+    let repository = Repository::around(Path::new(folded.team.workspace()))
         .filter(|repository| repository.has_start(&row.team));
     let changes = match &repository {
         Some(repository) => Some(repository.changes(&row.team)?),
         None => None,
     };
+    let names = names(store, &row.team, &folded.team).await?;
+    Ok(view_of(&folded, &names, totals, changes))
+}
+
+/// A team of a daemon that was named; its workspace is not here.
+async fn far_view(args: &OneTeam) -> Result<TeamView, Failure> {
+    let source = Source::open(&args.reach, args.team.as_deref()).await?;
+    let mut folded = Folded::new();
+    let mut events = Vec::new();
+    source
+        .all(|recorded| {
+            folded.apply(recorded);
+            events.push(recorded.clone());
+            Ok(())
+        })
+        .await?;
+    Ok(view_of(&folded, &Names::of(&events), counts::count(&events), None))
+}
+
+fn view_of(
+    folded: &Folded,
+    names: &Names,
+    totals: aion_store::Totals,
+    changes: Option<Vec<FileChange>>,
+) -> TeamView {
+    let team = &folded.team;
     let files = changes.as_ref().map_or(0, Vec::len) as u64;
-    let names = names(store, &row.team, team).await?;
-    let view = TeamView {
-        id: row.team.to_string(),
+    TeamView {
+        id: team.id().map_or_else(String::new, ToString::to_string),
         name: team.name().to_owned(),
         user_id: team.owner().to_owned(),
         workspace: team.workspace().to_owned(),
@@ -130,13 +167,7 @@ async fn show(args: &OneTeam, json: bool) -> Outcome {
         totals: counts::wire(totals, totals.messages_dead == 0, files),
         seq: folded.seq.0,
         changes,
-    };
-    if json {
-        output::json(&view)?;
-    } else {
-        print(&view)?;
     }
-    Ok(Exit::Success)
 }
 
 fn print(view: &TeamView) -> Result<(), Failure> {

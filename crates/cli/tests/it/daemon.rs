@@ -171,6 +171,15 @@ fn another_machines_daemon_is_called_by_its_address_and_token() {
     };
     let teams = call(Some(&token), &url, &["team", "ls"]).code(0).json();
     assert_eq!(teams[0]["name"], "far");
+    let shown = call(Some(&token), &url, &["team", "show", "far"]).code(0).json();
+    assert_eq!(shown["name"], "far");
+    let here = home.aion(["team", "show", "far", "--json"]).code(0).json();
+    assert_eq!(shown["totals"], here["totals"]);
+    let log = call(Some(&token), &url, &["log", "far", "--type", "team_"]).code(0).lines();
+    assert_eq!(log[0]["event"]["type"], "team_created");
+    assert!(log.iter().all(|line| line["event"]["type"].as_str().unwrap().starts_with("team_")));
+    let tasks = call(Some(&token), &url, &["task", "ls", "far"]).code(0).json();
+    assert_eq!(tasks, json!([]));
     assert_eq!(call(Some(&token), &url, &["status"]).code(0).json()["pid"], Value::Null);
     assert_eq!(call(None, &url, &["team", "ls"]).code(4).error_code(), "daemon.no_token");
     call(Some("aion_wrong"), &url, &["team", "ls"]).code(4);

@@ -8,6 +8,7 @@ mod daemon;
 mod demo;
 mod ends;
 mod errors;
+mod golden;
 mod kills;
 mod outliving;
 mod reading;
