@@ -5,6 +5,7 @@
 mod answer;
 mod args;
 mod client;
+mod collector;
 mod commands;
 mod config;
 mod confirm;

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::convert::{concerns_user, event_name};
+use crate::spans::Spans;
 
 /// Frames that are kept for those who come back.
 const KEPT: usize = 4_096;
@@ -28,6 +29,7 @@ struct Inner {
     past: Mutex<Past>,
     last: watch::Sender<u64>,
     stop: CancellationToken,
+    spans: Option<Spans>,
 }
 
 #[derive(Debug)]
@@ -48,13 +50,14 @@ pub(crate) struct Since {
 
 impl Feed {
     /// A scope whose numbers begin at `begin`: higher than all that an earlier daemon gave out.
-    pub(crate) fn new(begin: u64, stop: CancellationToken) -> Self {
+    pub(crate) fn new(begin: u64, stop: CancellationToken, spans: Option<Spans>) -> Self {
         let past = Past { frames: VecDeque::new(), before: begin, watched: BTreeSet::new() };
         Self {
             inner: Arc::new(Inner {
                 past: Mutex::new(past),
                 last: watch::Sender::new(begin),
                 stop,
+                spans,
             }),
         }
     }
@@ -127,6 +130,7 @@ impl Feed {
 /// Follows one team until it is closed.
 async fn follow(feed: Feed, service: TeamService, team: TeamHandle, after: Seq) {
     let mut seen = after;
+    let mut tracer = feed.inner.spans.as_ref().map(|spans| spans.of(&team));
     'again: loop {
         let mut events = team.subscribe(seen);
         loop {
@@ -138,6 +142,9 @@ async fn follow(feed: Feed, service: TeamService, team: TeamHandle, after: Seq) 
                 Ok(Some(recorded)) => {
                     seen = recorded.seq;
                     feed.told(team.team(), &recorded);
+                    if let Some(tracer) = &mut tracer {
+                        tracer.take(&recorded, service.house().clock.wall_ms()).await;
+                    }
                     if let Event::TeamLinked { team: made, .. } = &recorded.event
                         && let Ok(made) = service.open(made).await
                     {
@@ -160,7 +167,7 @@ mod tests {
 
     #[test]
     fn whoever_was_away_too_long_is_told_to_read_anew() {
-        let feed = Feed::new(100, CancellationToken::new());
+        let feed = Feed::new(100, CancellationToken::new(), None);
         let team = TeamId::new("t").unwrap();
         for _ in 0..KEPT + 2 {
             feed.erased(&team);

@@ -25,6 +25,7 @@ use crate::mcp::Door;
 use crate::metrics::Counts;
 use crate::names::Names;
 use crate::openapi::router;
+use crate::spans::{SpanSink, Spans};
 use crate::tls::{TlsError, TlsFiles, acceptor};
 
 /// How long requests and sockets that are open may take to end when the daemon stops.
@@ -43,6 +44,8 @@ pub struct ServerConfig {
     pub workspaces: PathBuf,
     /// Where files are kept that go along with messages.
     pub files: PathBuf,
+    /// Where spans of OpenTelemetry go; without it none are made.
+    pub spans: Option<Arc<dyn SpanSink>>,
     /// How other machines are served; without it nobody but this machine is.
     pub remote: Option<RemoteConfig>,
     /// What is prepared around a team's beginning.
@@ -63,6 +66,7 @@ impl ServerConfig {
             token,
             files: workspaces.with_file_name("files"),
             workspaces,
+            spans: None,
             remote: None,
             groundwork: Arc::new(()),
         }
@@ -117,6 +121,8 @@ pub struct Server {
     remote: Option<Remote>,
     app: App,
     door: Door,
+    /// Hands spans over to the collector.
+    telling: Option<tokio::task::JoinHandle<()>>,
 }
 
 /// The address for other machines.
@@ -152,7 +158,14 @@ impl Server {
             None => None,
         };
         let stop = CancellationToken::new();
-        let feed = Feed::new(service.house().clock.wall_ms(), stop.clone());
+        let (spans, telling) = match config.spans.clone() {
+            Some(sink) => {
+                let (spans, telling) = Spans::begin(sink, stop.clone());
+                (Some(spans), Some(telling))
+            }
+            None => (None, None),
+        };
+        let feed = Feed::new(service.house().clock.wall_ms(), stop.clone(), spans);
         for row in service.list().await.map_err(ServeError::Store)? {
             if row.ended {
                 continue;
@@ -177,7 +190,7 @@ impl Server {
             sockets: TaskTracker::new(),
             service,
         });
-        Ok(Self { listener, address, remote, app, door })
+        Ok(Self { listener, address, remote, app, door, telling })
     }
 
     /// Where it listens.
@@ -210,7 +223,7 @@ impl Server {
     /// Serves until `stop` is cancelled; then no new request is taken, those that run may end, and
     /// sockets are closed with a code. The teams are left to their service.
     pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
-        let Self { listener, remote, app, door, .. } = self;
+        let Self { listener, remote, app, door, telling, .. } = self;
         let members = tokio::spawn(door.run(app.service.clone(), stop.clone()));
         let way_in = |names: &Arc<Names>| router(app.clone(), Arc::clone(names));
         let local = Listening::new(listener, None, way_in(&app.names)).run(stop.clone());
@@ -238,6 +251,10 @@ impl Server {
         app.sockets.close();
         // Who does not end by then is dropped with the runtime.
         let _ = tokio::time::timeout(GRACE, app.sockets.wait()).await;
+        if let Some(telling) = telling {
+            // A collector that does not answer is not waited for.
+            let _ = tokio::time::timeout(GRACE, telling).await;
+        }
         if let Err(error) = members.await {
             tracing::error!(%error, "the members' listener fell");
         }

@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use aion_api::Exit;
 use aion_server::{
-    AccessToken, Activity, RemoteConfig, ServeError, Server, ServerConfig, TlsFiles, TokenError,
+    AccessToken, Activity, RemoteConfig, ServeError, Server, ServerConfig, SpanSink, TlsFiles,
+    TokenError,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Serve;
 use crate::client::{DaemonFile, Look, Start, look, start};
+use crate::collector::Collector;
 use crate::config::Settings;
 use crate::daemon::Daemon;
 use crate::exit::{Failure, Outcome};
@@ -141,6 +143,7 @@ async fn serve(
         workspaces: dir.join("workspaces"),
         files: dir.join("files"),
         groundwork: Arc::new(Ground::new(dir, scenarios)),
+        spans: Collector::from_environment()?.map(|made| Arc::new(made) as Arc<dyn SpanSink>),
         remote: remote(args),
     };
     let server = bind(args, daemon, config).await.map_err(|error| failure(&error))?;
