@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aion_core::command::{Caller, Command};
 use aion_core::id::TeamId;
 use aion_core::team::Team;
-use aion_runtime::{Committed, TeamHandle, TeamRow, TeamService};
+use aion_runtime::{Committed, SubmitError, TeamHandle, TeamRow, TeamService};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -17,6 +17,7 @@ use crate::error::{Answer, Failure};
 use crate::feed::Feed;
 use crate::files::FileStore;
 use crate::groundwork::Groundwork;
+use crate::history;
 use crate::mcp::MemberTokens;
 use crate::metrics::Counts;
 use crate::names::Names;
@@ -91,7 +92,7 @@ impl App {
         if known.is_some() {
             return Ok(known);
         }
-        let asked = team.query(|team| team.id().map(|_| Arc::from(team.owner()))).await?;
+        let asked = self.read(team, |team| team.id().map(|_| Arc::from(team.owner()))).await?;
         if let Some(owner) = &asked {
             self.owners().insert(team.team().clone(), Arc::clone(owner));
         }
@@ -111,7 +112,7 @@ impl App {
     /// A conversation of the caller's: a team of one.
     pub(crate) async fn conversation(&self, principal: &Principal, id: &str) -> Answer<TeamHandle> {
         let handle = self.team(principal, id).await?;
-        if handle.query(Team::is_conversation).await? {
+        if self.read(&handle, Team::is_conversation).await? {
             return Ok(handle);
         }
         Err(Failure::not_found("conversation.not_found", "there is no such conversation"))
@@ -139,12 +140,19 @@ impl App {
         Ok(team.submit(Caller::User, Some(principal.credential.clone()), command).await?)
     }
 
-    /// Reads a team's committed state.
+    /// Reads a team's committed state. Where nothing can be written at present, as on a full disk,
+    /// it is read from the log.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         team: &TeamHandle,
-        read: impl FnOnce(&Team) -> T + Send + 'static,
+        read: impl FnOnce(&Team) -> T + Clone + Send + 'static,
     ) -> Answer<T> {
-        Ok(team.query(read).await?)
+        match team.query(read.clone()).await {
+            Err(SubmitError::Unavailable(_)) => {
+                let (state, _) = history::fold(self.service.house(), team.team(), None).await?;
+                Ok(read(&state))
+            }
+            asked => Ok(asked?),
+        }
     }
 }

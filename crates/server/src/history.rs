@@ -11,6 +11,7 @@ const PAGE: usize = 512;
 const PAGES: usize = 16;
 
 /// A page of events, with where the next one begins.
+#[derive(Clone, Debug)]
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
     pub(crate) next: Option<u64>,

@@ -7,6 +7,7 @@ mod contract;
 mod files;
 mod members;
 mod members_http;
+mod outages;
 mod private;
 mod rest;
 mod sockets;

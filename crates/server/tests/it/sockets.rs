@@ -3,6 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use aion_core::event::Event;
+use aion_core::id::{Seq, TeamId};
+use aion_core::team::Team;
+use aion_core::time::Timestamp;
 use aion_runtime::Delta;
 use aion_testkit::chance::Chance;
 use futures::{SinkExt, StreamExt};
@@ -178,6 +182,64 @@ async fn the_state_after_the_last_event_is_what_rest_says() {
         .map(|task| (task["id"].as_u64().unwrap(), task["status"].clone()))
         .collect();
     assert_eq!(board, rest);
+}
+
+#[tokio::test]
+async fn the_team_that_a_client_folds_over_many_disconnects_is_the_daemons() {
+    let mut world = World::new().await;
+    let path = world.team().await;
+    let id = TeamId::new(path.rsplit('/').next().unwrap()).unwrap();
+    let (mut folded, mut seen) = (Team::new(), 0);
+    let mut chance = Chance::new(27);
+    for round in 0..24 {
+        match round % 4 {
+            0 => add_tasks(&world, &path, round, round + 1, "").await,
+            1 => {
+                let body = json!({ "text": format!("message {round}"), "urgency": "queue" });
+                world.call("POST", &format!("{path}/messages"), Some(body)).await.is(202, "");
+            }
+            2 => {
+                let name = json!({ "name": format!("web {round}") });
+                world.call("PATCH", &path, Some(name)).await.is(200, "");
+            }
+            _ => {
+                let spawn = json!({ "name": format!("mate-{round}"), "prompt": "wait" });
+                world.call("POST", &format!("{path}/agents"), Some(spawn)).await.is(202, "");
+                let (agent, turn) = world.stage.turn().await;
+                World::ask(&agent, turn.turn, &format!("call-{round}")).await;
+            }
+        }
+        let end = world.get(&format!("{path}/state")).await["seq"].as_u64().unwrap();
+        let mut socket = Socket::follow(&world, id.as_str(), seen).await;
+        // Most rounds leave before they have seen everything.
+        let until = if round == 23 { end } else { seen + chance.below(end - seen + 1) };
+        while seen < until {
+            let frame = socket.next().await.unwrap();
+            if frame["type"] == "message.stream" {
+                continue;
+            }
+            assert_eq!(frame["seq"], seen + 1, "{frame}");
+            seen += 1;
+            let event: Event = serde_json::from_value(frame["data"].clone()).unwrap();
+            folded.evolve(Timestamp(frame["at"].as_u64().unwrap()), &event);
+        }
+    }
+    let state = history(&world, &id, seen).await;
+    assert_eq!(folded, state);
+    let shown = world.get(&format!("{path}/state?at={seen}")).await;
+    assert_eq!(shown["tasks"].as_array().unwrap().len(), folded.board().open().len());
+    assert_eq!(shown["requests"].as_array().unwrap().len(), folded.requests().count());
+    assert_eq!(shown["team"]["name"], folded.name());
+}
+
+/// The team by the daemon's own log.
+async fn history(world: &World, id: &TeamId, until: u64) -> Team {
+    let events = world.service.house().store.read(id, Seq(0), 10_000).await.unwrap();
+    let mut team = Team::new();
+    for recorded in events.iter().filter(|recorded| recorded.seq.0 <= until) {
+        team.evolve(recorded.at, &recorded.event);
+    }
+    team
 }
 
 #[tokio::test]

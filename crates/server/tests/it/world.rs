@@ -11,8 +11,9 @@ use aion_core::permission::ToolClass;
 use aion_runtime::tools::{Catalogue, CatalogueAgent};
 use aion_runtime::{Availability, Backends, House, NewTeam, TeamHandle, TeamService};
 use aion_server::{AccessToken, Server, ServerConfig};
-use aion_testkit::MemoryStore;
 use aion_testkit::backend::{Stage, StandIn, StandInAgent};
+use aion_testkit::faults::{FaultPlan, FaultyStore};
+use aion_testkit::{EventStore, MemoryStore};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -33,6 +34,7 @@ pub(crate) struct World {
     pub(crate) token: AccessToken,
     pub(crate) stage: Stage,
     pub(crate) service: TeamService,
+    pub(crate) store: Arc<FaultyStore<MemoryStore>>,
     pub(crate) login_link: String,
     pub(crate) remote: Option<(String, String)>,
     pub(crate) stop: CancellationToken,
@@ -94,7 +96,12 @@ impl World {
         let catalogue = Catalogue {
             agents: vec![agent("absent", missing), agent("stand-in", Availability::Available)],
         };
-        let house = House::new(Arc::new(MemoryStore::default()), Backends::all(backend), catalogue);
+        let store = Arc::new(FaultyStore::new(MemoryStore::default(), FaultPlan::none()));
+        let house = House::new(
+            Arc::clone(&store) as Arc<dyn EventStore>,
+            Backends::all(backend),
+            catalogue,
+        );
         let service = TeamService::new(house);
         let token = AccessToken::open(&dir.path().join("token")).unwrap();
         let listen = "127.0.0.1:0".parse().unwrap();
@@ -114,6 +121,7 @@ impl World {
             token,
             stage,
             service,
+            store,
             login_link,
             remote,
             stop,
