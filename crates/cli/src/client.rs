@@ -10,6 +10,7 @@ mod problem;
 mod reach;
 mod socket;
 mod start;
+mod tls;
 mod version;
 
 pub(crate) use self::ending::{end, settle};

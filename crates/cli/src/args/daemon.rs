@@ -17,6 +17,9 @@ pub(crate) struct Reach {
     /// The token that it wants to see; better in the environment than here, where others see it
     #[arg(long, value_name = "TOKEN", env = "AION_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    /// A certificate (PEM) to trust for that address, beside those that this machine trusts
+    #[arg(long, value_name = "FILE", env = "AION_CA", hide_env_values = true)]
+    pub(crate) ca: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) data: DataDir,
 }

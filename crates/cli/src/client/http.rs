@@ -11,10 +11,12 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
+use tokio_rustls::rustls::ClientConfig;
 
 use super::place::{DaemonFile, Look, look};
 use super::problem::{not_ours, refused, silent, unreadable};
 use super::start::{Start, start};
+use super::tls;
 use super::version::of_our_version;
 use crate::exit::Failure;
 
@@ -43,6 +45,8 @@ pub(crate) enum Target {
         url: String,
         /// The value of the `Authorization` header.
         bearer: HeaderValue,
+        /// An authority to trust beside those of this machine.
+        authority: Option<PathBuf>,
     },
 }
 
@@ -50,6 +54,7 @@ pub(crate) enum Target {
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     http: reqwest::Client,
+    tls: Arc<ClientConfig>,
     target: Arc<Target>,
     place: Arc<Mutex<Place>>,
 }
@@ -72,7 +77,9 @@ impl Client {
                 };
                 local(dir, &file)?
             }
-            Target::Remote { url, bearer } => Place { url: url.clone(), bearer: bearer.clone() },
+            Target::Remote { url, bearer, .. } => {
+                Place { url: url.clone(), bearer: bearer.clone() }
+            }
         };
         Self::at(target, place)
     }
@@ -86,13 +93,16 @@ impl Client {
 
     fn at(target: Target, place: Place) -> Result<Self, Failure> {
         let builder = reqwest::Client::builder().connect_timeout(CONNECT).timeout(ANSWER);
-        let builder = match &target {
+        let (builder, tls) = match &target {
             // This machine is not reached through another one.
-            Target::Local { .. } => builder.no_proxy(),
-            Target::Remote { .. } => builder,
+            Target::Local { .. } => (builder.no_proxy(), tls::none()?),
+            Target::Remote { authority, .. } => {
+                (builder, tls::with_authorities(authority.as_deref())?)
+            }
         };
+        let builder = builder.tls_backend_preconfigured((*tls).clone());
         let http = builder.build().map_err(|error| silent(&place.url, &error))?;
-        Ok(Self { http, target: Arc::new(target), place: Arc::new(Mutex::new(place)) })
+        Ok(Self { http, tls, target: Arc::new(target), place: Arc::new(Mutex::new(place)) })
     }
 
     /// Looks for the daemon anew, and starts it where it is this machine's and died; says whether it
@@ -128,6 +138,11 @@ impl Client {
     /// What it wants to see.
     pub(crate) fn bearer(&self) -> HeaderValue {
         self.lock().bearer.clone()
+    }
+
+    /// Whom it trusts.
+    pub(super) fn tls(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.tls)
     }
 
     /// How it is.

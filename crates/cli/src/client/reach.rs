@@ -36,9 +36,23 @@ pub(crate) fn target(reach: &Reach) -> Result<Target, Failure> {
         return Ok(Target::Local { dir, start: on_demand()? });
     };
     let url = url.trim_end_matches('/').to_owned();
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        return Err(Failure::usage(format!("{url:?} is no address of a daemon"))
-            .with_hint("it looks like http://127.0.0.1:7717"));
+    let address = reqwest::Url::parse(&url).ok().filter(reqwest::Url::has_host);
+    let here = |address: &reqwest::Url| {
+        matches!(address.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))
+    };
+    match address {
+        Some(address) if address.scheme() == "https" => {}
+        Some(address) if address.scheme() == "http" && here(&address) => {}
+        Some(address) if address.scheme() == "http" => {
+            let message = format!("{url:?} would send the token where others can read it");
+            return Err(
+                Failure::usage(message).with_hint("use https://; aion serve --remote serves it")
+            );
+        }
+        Some(_) | None => {
+            return Err(Failure::usage(format!("{url:?} is no address of a daemon"))
+                .with_hint("it looks like https://team.example:7717"));
+        }
     }
     let token = reach.token.as_deref().ok_or_else(|| {
         Failure::new(
@@ -49,5 +63,5 @@ pub(crate) fn target(reach: &Reach) -> Result<Target, Failure> {
         .with_hint("put it into AION_TOKEN; it stands in the file `token` of its data directory")
     })?;
     let bearer = secret(&format!("Bearer {}", token.trim()))?;
-    Ok(Target::Remote { url, bearer })
+    Ok(Target::Remote { url, bearer, authority: reach.ca.clone() })
 }

@@ -17,7 +17,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_tungstenite::{
+    Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
+};
 
 use super::http::Client;
 use super::problem::{silent, unreadable};
@@ -133,7 +135,9 @@ impl Listener {
         };
         let mut request = address.into_client_request().map_err(|error| silent(&url, &error))?;
         request.headers_mut().insert(AUTHORIZATION, self.client.bearer());
-        let connected = timeout(CONNECT, connect_async(request)).await;
+        let tls = Connector::Rustls(self.client.tls());
+        let connected =
+            timeout(CONNECT, connect_async_tls_with_config(request, None, true, Some(tls))).await;
         let mut socket = match connected {
             Ok(Ok((socket, _))) => socket,
             Ok(Err(Error::Http(response))) if response.status() == 401 => {

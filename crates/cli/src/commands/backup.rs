@@ -1,8 +1,9 @@
 //! `aion backup` and `aion restore`: a copy of all teams, made while they work, and put back while
 //! nobody does; each copy is read whole before it is called one.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use aion_api::Exit;
@@ -15,8 +16,8 @@ use crate::exit::{Failure, Outcome};
 use crate::paths::data_dir;
 use crate::{daemon, output};
 
-/// What a copy holds beside the store.
-const SCENARIOS: &str = "scenarios";
+/// What a copy holds beside the store: the teams' scenarios, and files that go along with messages.
+const BESIDE: [&str; 2] = ["scenarios", "files"];
 
 pub(super) async fn backup(args: Backup, json: bool) -> Outcome {
     let dir = data_dir(args.data.data_dir.as_deref())?;
@@ -30,7 +31,9 @@ pub(super) async fn backup(args: Backup, json: bool) -> Outcome {
         return Err(Failure::new(Exit::Conflict, "backup.not_empty", message));
     }
     daemon::back_up(&dir, &to)?;
-    copy_files(&dir.join(SCENARIOS), &to.join(SCENARIOS))?;
+    for part in BESIDE {
+        copy_files(&dir.join(part), &to.join(part))?;
+    }
     let (teams, events) = daemon::verify(&to).await?;
     if json {
         output::json(&json!({ "backup": to, "teams": teams, "events": events }))?;
@@ -63,7 +66,9 @@ pub(super) async fn restore(args: Restore, json: bool) -> Outcome {
     ];
     confirm(&preview, "Put them there?", args.yes, json)?;
     let kept = daemon::restore(&from, &dir)?;
-    copy_files(&from.join(SCENARIOS), &dir.join(SCENARIOS))?;
+    for part in BESIDE {
+        copy_files(&from.join(part), &dir.join(part))?;
+    }
     let (teams, events) = daemon::verify(&dir).await?;
     if json {
         output::json(&json!({
@@ -78,17 +83,22 @@ pub(super) async fn restore(args: Restore, json: bool) -> Outcome {
     Ok(Exit::Success)
 }
 
-/// Copies the files of a directory; one that is not there has none.
+/// Copies a directory with all that is in it; one that is not there is empty.
 fn copy_files(from: &Path, to: &Path) -> Result<(), Failure> {
     let fail = |error: std::io::Error| Failure::io(format!("copy {}", from.display()), &error);
     let entries = match fs::read_dir(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(fail)?,
     };
-    fs::create_dir_all(to).map_err(fail)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(to).map_err(fail)?;
     for entry in entries {
         let entry = entry.map_err(fail)?;
-        fs::copy(entry.path(), to.join(entry.file_name())).map_err(fail)?;
+        let target = to.join(entry.file_name());
+        if entry.file_type().map_err(fail)?.is_dir() {
+            copy_files(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target).map_err(fail)?;
+        }
     }
     Ok(())
 }

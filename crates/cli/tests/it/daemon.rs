@@ -212,3 +212,48 @@ fn open_prints_a_link_that_works_once() {
     assert_eq!(seen.trim(), ran["login_url"].as_str().unwrap());
     home.aion(["stop"]).code(0);
 }
+
+#[test]
+fn a_daemon_elsewhere_is_called_by_tls_alone() {
+    let home = Home::new();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (home.path("cert.pem"), home.path("key.pem"));
+    fs::write(&cert, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let args = ["serve", "--port", "0", "--json", "--remote", "127.0.0.1:0", "--name", "localhost"];
+    let tls = ["--tls-cert", cert, "--tls-key", key];
+    let mut going = Going::start(home.command(args.iter().chain(&tls)));
+    let line = going.until(|line| line["type"] == "serving");
+    let port = line["remote_url"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+    let url = format!("https://localhost:{port}");
+    let token = fs::read_to_string(home.data().join("token")).unwrap();
+    let script = home.scenario(IDLE);
+    let script = script.to_str().unwrap();
+    let other = Home::new();
+    let call = |url: &str, ca: Option<&str>, args: &[&str]| {
+        let mut command = other.command(args.iter().chain(&["--json"]));
+        command.env("AION_URL", url).env("AION_TOKEN", &token);
+        if let Some(ca) = ca {
+            command.env("AION_CA", ca);
+        }
+        command
+    };
+    let ran =
+        |command: &mut std::process::Command| crate::binary::Ran::from(command.output().unwrap());
+    ran(&mut call(&url, Some(cert), &["team", "create", "far", "--script", script])).code(0);
+    let unknown = ran(&mut call(&url, None, &["team", "ls"])).code(7);
+    assert_eq!(unknown.error_code(), "daemon.unreachable");
+    assert!(unknown.stderr.contains("certificate"), "{unknown:#?}");
+    let clear = ran(&mut call("http://team.example:1", None, &["team", "ls"])).code(2);
+    assert!(clear.stderr.contains("others can read it"), "{clear:#?}");
+
+    // The WebSocket goes the same way.
+    let mut attached = Going::start(call(&url, Some(cert), &["attach", "far"]));
+    ran(&mut call(&url, Some(cert), &["message", "send", "lead", "hello"])).code(0);
+    attached.until_event("message_sent");
+    attached.signal(Signal::SIGINT);
+    attached.end().code(130);
+    going.signal(Signal::SIGTERM);
+    going.end().code(0);
+}
