@@ -9,6 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
+use crate::client::without_tls;
 use crate::exit::Failure;
 
 /// How long the collector may take to answer.
@@ -60,7 +61,7 @@ impl Collector {
             };
             headers.insert(name, value);
         }
-        let client = reqwest::Client::builder()
+        let client = without_tls()?
             .default_headers(headers)
             .timeout(PATIENCE)
             .redirect(reqwest::redirect::Policy::none())

@@ -4,6 +4,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use aion_agent::leash::{DirectoryLedger, LeashConfig};
 use aion_agent::runtime::RuntimeConfig;
@@ -16,6 +17,10 @@ use aion_store::{EventStore, SqliteOptions, SqliteStore};
 use crate::exit::Failure;
 use crate::paths::{check_data_dir, prepare_data_dir};
 use crate::scenarios::Scenarios;
+
+/// How long others may take to let go of a store that is closed, and how often that is looked at.
+const LETTING_GO: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(2);
 
 /// The agent that plays a scenario.
 pub(crate) const SCRIPTED: &str = "scripted";
@@ -103,7 +108,17 @@ impl Daemon {
 
     /// Ends every agent's process and closes every team; what they are is kept.
     pub(crate) async fn close(self) {
-        self.service.stop_all().await;
+        let Self { service, store } = self;
+        service.stop_all().await;
+        drop(service);
+        // Whoever still holds the store is about to let go of it. Its last holder moves what is in
+        // its log to where the next reader finds it at once.
+        let deadline = tokio::time::Instant::now() + LETTING_GO;
+        while Arc::strong_count(&store) > 1 && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(LOOK).await;
+        }
+        // A store that is not let go of is found whole by its log all the same.
+        let _ = tokio::task::spawn_blocking(move || drop(store)).await;
     }
 }
 

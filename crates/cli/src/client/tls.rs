@@ -16,6 +16,11 @@ pub(super) fn none() -> Result<Arc<ClientConfig>, Failure> {
     config(RootCertStore::empty())
 }
 
+/// What calls places without TLS. Nobody is trusted, and no authority is read for it.
+pub(crate) fn without_tls() -> Result<reqwest::ClientBuilder, Failure> {
+    Ok(reqwest::Client::builder().tls_backend_preconfigured((*none()?).clone()))
+}
+
 /// For a daemon elsewhere: the authorities of this machine, and one that the person named.
 pub(super) fn with_authorities(named: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
     let mut roots = RootCertStore::empty();

@@ -109,6 +109,8 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     let mut follow =
         Follow::new(line, watcher.as_mut(), decider, &mut signals, from, last.as_ref());
     let ended = follow.run(Some(MOST)).await;
+    // It holds on to what is closed later.
+    drop(follow);
     let judged = match ended {
         Ok(End::Killed(signalled)) => {
             // Nothing runs on after an exit: the daemon and what is temporary go before it.

@@ -108,6 +108,8 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
         conclude(&end, team, &beginning, progress, began, other)?;
         Ok(end)
     });
+    // It holds on to what is closed next.
+    drop(follow);
     match result {
         Ok(End::Killed(signalled)) => {
             // Every child process of this one hangs on a leash that ends with it; a daemon's go on

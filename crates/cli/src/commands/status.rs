@@ -78,8 +78,8 @@ fn print_place(file: &DaemonFile) -> Result<(), Failure> {
         .ok()
         .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
         .map_or_else(|| "?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string());
-    let how = if file.on_demand { "by itself" } else { "by aion serve" };
-    output::line(&format!("process  {}, started {how}, since {since}", file.pid))?;
+    let how = if file.on_demand { "in the background" } else { "in a terminal" };
+    output::line(&format!("process  {}, {how}, since {since}", file.pid))?;
     output::line(&format!("data     {}", file.data_dir.display()))?;
     if file.version != env!("CARGO_PKG_VERSION") {
         let ours = env!("CARGO_PKG_VERSION");
