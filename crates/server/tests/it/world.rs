@@ -114,6 +114,9 @@ impl World {
         let member_port = server.member_port();
         let stop = CancellationToken::new();
         let serving = tokio::spawn(server.run(stop.clone()));
+        // Built together with the command line, the client can speak TLS, and asks who does it. That
+        // another test has said so already is as good.
+        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         Self {
             port,
