@@ -34,10 +34,11 @@ pub use request::RequestRow;
 pub use response::{
     AgentListResponse, AgentResponse, ApprovalListResponse, ApprovalResponse, CatalogueAgentRow,
     CatalogueResponse, CommandAcceptedResponse, DeliveryState, EventListResponse, FileResponse,
-    HealthResponse, LoginLinkResponse, MessageAcceptedResponse, MessageListResponse, MessageRow,
-    OpenDelivery, ProgressResponse, ProgressState, RuleListResponse, RuleRow, SessionResponse,
-    SpawnAgentResponse, StateResponse, TaskListResponse, TaskResponse, TeamEvent, TeamListResponse,
-    TeamResponse, TranscriptResponse, UsageResponse,
+    HealthResponse, LoginLinkResponse, MemberUsageRow, MessageAcceptedResponse,
+    MessageListResponse, MessageRow, OpenDelivery, ProgressResponse, ProgressState,
+    RuleListResponse, RuleRow, SessionResponse, SpawnAgentResponse, StateResponse,
+    TaskListResponse, TaskResponse, TeamEvent, TeamListResponse, TeamResponse, TranscriptResponse,
+    UsageByMemberResponse, UsageResponse,
 };
 pub use run::{RUN_SCHEMA, RunLine, RunStatus, TaskCounts};
 pub use socket::{ControlFrame, SocketClose, SocketFrame, SocketRequest, StreamFrame, UserFrame};

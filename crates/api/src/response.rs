@@ -271,6 +271,41 @@ pub struct UsageResponse {
     pub cap_micro_usd: Option<u64>,
 }
 
+/// What the members of a team have used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UsageByMemberResponse {
+    /// The last event that is counted.
+    pub seq: u64,
+    /// By slot, then by model; members that have left are among them.
+    pub members: Vec<MemberUsageRow>,
+}
+
+/// What one member has used with one model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemberUsageRow {
+    /// Its slot.
+    pub slot_id: u64,
+    /// Its name.
+    pub agent_name: String,
+    /// Which agent it is.
+    pub agent_type: String,
+    /// The model; absent for the agent's own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Turns that ended.
+    pub turns: u64,
+    /// Input tokens.
+    pub input_tokens: u64,
+    /// Output tokens.
+    pub output_tokens: u64,
+    /// Tokens read from the provider's cache.
+    pub cache_read_tokens: u64,
+    /// Tokens written to it.
+    pub cache_write_tokens: u64,
+    /// What it cost, in millionths of a US dollar.
+    pub micro_usd: u64,
+}
+
 /// How far a team is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProgressResponse {

@@ -24,8 +24,8 @@ use crate::error::Failure;
 use crate::files::FILE_BYTES;
 use crate::gate::{Door, gate};
 use crate::http::{
-    Problems, agents, approvals, conversations, credentials, events, files, health, messages,
-    rules, session, state, tasks, teams,
+    Problems, agents, approvals, conversations, credentials, events, export, files, health,
+    messages, rules, session, state, tasks, teams,
 };
 use crate::names::Names;
 use crate::ws;
@@ -107,6 +107,8 @@ fn plain_routes() -> OpenApiRouter<App> {
         .routes(routes!(teams::archive))
         .routes(routes!(state::usage))
         .routes(routes!(state::set_budget))
+        .routes(routes!(export::usage_by_member))
+        .routes(routes!(export::export))
         .routes(routes!(state::progress))
         .routes(routes!(teams::keep_scenario))
         .routes(routes!(agents::spawn, agents::list))

@@ -9,6 +9,7 @@ use aion_backends::{
     AgentSession, Availability, Backend, BackendError, BackendKind, Connection, Signal, SpawnSpec,
     TurnInput,
 };
+use aion_core::budget::Usage;
 use aion_core::id::{AgentName, RequestId, SlotId, TurnId};
 use aion_core::request::Decision;
 use aion_core::turn::TurnOutcome;
@@ -176,6 +177,12 @@ impl StandInAgent {
     /// Ends a turn by itself, with a last text.
     pub async fn done(&self, turn: TurnId, last_text: &str) {
         self.end(turn, TurnOutcome::Done { last_text: Some(last_text.to_owned()) }).await;
+    }
+
+    /// The same, with what its last model call used.
+    pub async fn done_using(&self, turn: TurnId, usage: Usage) {
+        let outcome = TurnOutcome::Done { last_text: None };
+        self.report(Signal::TurnEnded { turn, outcome, usage: Some(usage) }).await;
     }
 
     /// Dies.

@@ -7,6 +7,7 @@ pub(crate) mod approvals;
 pub(crate) mod conversations;
 pub(crate) mod credentials;
 pub(crate) mod events;
+pub(crate) mod export;
 pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod messages;

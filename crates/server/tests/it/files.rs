@@ -1,5 +1,6 @@
-//! Conversations with one agent, files that go along with messages, and budgets.
+//! Conversations with one agent, files that go along with messages, budgets, and what was used.
 
+use aion_core::budget::Usage;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -132,4 +133,51 @@ async fn a_budget_is_set_and_taken_away() {
     set(json!({ "tokens": -1 })).await.is(422, "body.invalid");
     set(json!({})).await.is(202, "");
     assert!(world.get(&format!("{path}/usage")).await["cap_tokens"].is_null());
+}
+
+#[tokio::test]
+async fn a_log_is_taken_away_whole() {
+    let world = World::new().await;
+    let path = world.team().await;
+    // More than are read at a time.
+    for number in 0..510 {
+        let body = json!({ "text": format!("message {number}"), "urgency": "queue" });
+        world.call("POST", &format!("{path}/messages"), Some(body)).await.is(202, "");
+    }
+    let answer = world.call("GET", &format!("{path}/export"), None).await;
+    assert_eq!(answer.headers["content-type"], "application/x-ndjson");
+    let text = answer.body.as_str().unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers: Vec<u64> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert!(numbers.len() > 510);
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_was_used_is_told_by_member_and_model() {
+    let mut world = World::new().await;
+    let path = world.team().await;
+    let work = async |world: &mut World, input: u64| {
+        let text = json!({ "text": "go" });
+        world.call("POST", &format!("{path}/messages"), Some(text)).await.is(202, "");
+        let (agent, turn) = world.stage.turn().await;
+        let usage = Usage { input, output: 1, micro_usd: 5, ..Usage::default() };
+        agent.done_using(turn.turn, usage).await;
+    };
+    work(&mut world, 10).await;
+    work(&mut world, 20).await;
+    let row = loop {
+        let usage = world.get(&format!("{path}/usage/members")).await;
+        if usage["members"][0]["turns"] == 2 {
+            break usage["members"][0].clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!((&row["slot_id"], &row["agent_name"]), (&json!(1), &json!("team-lead")));
+    assert_eq!(
+        (&row["input_tokens"], &row["turns"], &row["micro_usd"]),
+        (&json!(30), &json!(2), &json!(10))
+    );
+    let all = world.get(&format!("{path}/usage")).await;
+    assert_eq!(all["input_tokens"], row["input_tokens"]);
 }
