@@ -49,6 +49,8 @@ pub(crate) enum End {
     TimeUp,
     /// Everything is to end at once.
     Killed(Signalled),
+    /// The terminal went away, and a daemon goes on without it.
+    Left,
 }
 
 /// A team that is being followed.
@@ -408,6 +410,7 @@ impl<'a> Follow<'a> {
                 self.watcher.note(self.story.team(), text)?;
                 Ok(None)
             }
+            Wish::StopTeam(Signalled::HangUp) if self.line.is_there() => Ok(Some(End::Left)),
             Wish::StopTeam(signalled) => {
                 let text = "All are asked to stop; the team's state is kept. Once more ends everything at once.";
                 self.watcher.note(self.story.team(), text)?;

@@ -25,8 +25,10 @@ pub(crate) enum Wish {
 pub(crate) enum Signalled {
     /// Ctrl+C.
     Interrupt,
-    /// A signal to stop, or a terminal that went away.
+    /// A signal to stop.
     Terminate,
+    /// The terminal went away.
+    HangUp,
 }
 
 impl Signalled {
@@ -34,7 +36,7 @@ impl Signalled {
     pub(crate) fn exit(self) -> Exit {
         match self {
             Self::Interrupt => Exit::Interrupted,
-            Self::Terminate => Exit::Terminated,
+            Self::Terminate | Self::HangUp => Exit::Terminated,
         }
     }
 }
@@ -90,7 +92,7 @@ async fn listen(
         let signalled = tokio::select! {
             Some(()) = interrupt.recv() => Signalled::Interrupt,
             Some(()) = terminate.recv() => Signalled::Terminate,
-            Some(()) = hangup.recv() => Signalled::Terminate,
+            Some(()) = hangup.recv() => Signalled::HangUp,
             else => return,
         };
         let wish = stage.advance(signalled);

@@ -68,6 +68,14 @@ impl Line {
         Self::There(There { client, team, listening })
     }
 
+    /// Whether the team goes on when this process ends.
+    pub(crate) fn is_there(&self) -> bool {
+        match self {
+            Self::Here(_) => false,
+            Self::There(_) => true,
+        }
+    }
+
     /// The next event after those that came. Dropping the wait loses nothing. `seen` is the last
     /// one that was taken.
     pub(crate) async fn next(&mut self, seen: Seq) -> Result<News, Failure> {

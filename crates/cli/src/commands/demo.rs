@@ -132,6 +132,7 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     };
     let exit = match judged.end {
         End::Stopped(signalled) => signalled.exit(),
+        End::Left => Exit::Terminated,
         End::NeedsPerson(_) => Exit::NeedsInput,
         _ if judged.account.ok() => Exit::Success,
         _ => Exit::Failure,
@@ -368,7 +369,7 @@ fn why(end: &End) -> String {
         End::Failed(why) | End::NeedsPerson(why) => why.clone(),
         End::Interrupted => "the lead was interrupted".to_owned(),
         End::Budget => "the budget is used up".to_owned(),
-        End::Stopped(_) | End::Killed(_) => "it was stopped".to_owned(),
+        End::Stopped(_) | End::Killed(_) | End::Left => "it was stopped".to_owned(),
         End::TimeUp => "the time was up".to_owned(),
     }
 }

@@ -103,6 +103,10 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
         Follow::new(line, watcher.as_mut(), decider, &mut signals, from, last.as_ref());
     let end = follow.run(most).await;
     let result = end.and_then(|end| {
+        if end == End::Left {
+            // There is nobody to tell.
+            return Ok(end);
+        }
         let team = follow.team();
         let other = args.data.data_dir.as_deref();
         conclude(&end, team, &beginning, progress, began, other)?;
@@ -308,6 +312,7 @@ fn exit(end: &End) -> Exit {
         | End::Budget
         | End::TimeUp => status(end).exit(),
         End::Stopped(signalled) | End::Killed(signalled) => signalled.exit(),
+        End::Left => Exit::Terminated,
     }
 }
 
@@ -319,6 +324,7 @@ fn status(end: &End) -> RunStatus {
         | End::Interrupted
         | End::Stopped(_)
         | End::TimeUp
+        | End::Left
         | End::Killed(_) => RunStatus::Incomplete,
         End::NeedsPerson(_) => RunStatus::NeedsInput,
         End::Budget => RunStatus::Budget,
@@ -345,6 +351,7 @@ fn conclude(
         End::Stopped(_) => Some("stopped".to_owned()),
         End::TimeUp => Some("the time was up".to_owned()),
         End::Killed(_) => Some("ended at once".to_owned()),
+        End::Left => Some("nobody watches any more".to_owned()),
     };
     let tasks = view::task_counts(team);
     let usage = team.budget().usage();
@@ -382,6 +389,7 @@ fn conclude(
         | End::Budget
         | End::Stopped(_)
         | End::TimeUp
+        | End::Left
         | End::Killed(_) => {
             output::line(&format!("go on with   aion run --resume {short}{place}"))?;
         }

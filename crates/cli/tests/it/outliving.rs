@@ -80,6 +80,19 @@ fn a_client_that_is_killed_leaves_the_team_at_work() {
 }
 
 #[test]
+fn a_terminal_that_goes_away_leaves_the_team_at_work() {
+    let home = Home::served();
+    let going = begin(&home);
+    going.signal(Signal::SIGHUP);
+    going.end().code(143);
+    assert_eq!(home.aion(["status", "--json"]).code(0).json()["working"], 1);
+    release(&home);
+    let ran = home.aion(["run", "--resume", "begin", "--json"]).code(0);
+    assert_eq!(ran.last()["status"], "completed");
+    home.aion(["stop"]).code(0);
+}
+
+#[test]
 fn a_run_that_is_left_behind_is_answered_and_followed_by_other_commands() {
     let home = Home::served();
     let script = home.scenario(ASKS);
