@@ -148,15 +148,15 @@ impl Server {
         let listener = listen(address).await?;
         let address = listener.local_addr().map_err(|source| not_there(address, source))?;
         let door = Door::bind().await.map_err(|source| ServeError::Members { source })?;
+        let remote = match &config.remote {
+            Some(remote) => Some(Remote::bind(remote).await?),
+            None => None,
+        };
         // Before teams are opened, whose members may ask for their way to the team at once.
         let members = Arc::clone(door.tokens());
         if service.house().connections.set(Arc::clone(&members) as Arc<dyn Connections>).is_err() {
             tracing::warn!("these teams have a listener for members already");
         }
-        let remote = match &config.remote {
-            Some(remote) => Some(Remote::bind(remote).await?),
-            None => None,
-        };
         let stop = CancellationToken::new();
         let (spans, telling) = match config.spans.clone() {
             Some(sink) => {
