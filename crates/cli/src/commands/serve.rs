@@ -12,6 +12,7 @@ use aion_server::{
     AccessToken, Activity, RemoteConfig, ServeError, Server, ServerConfig, SpanSink, TlsFiles,
     TokenError,
 };
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -127,6 +128,18 @@ async fn detach(args: &Serve, dir: &Path, json: bool) -> Outcome {
     Ok(Exit::Success)
 }
 
+/// Files and connections that may be open at a time, where the system lets us say so.
+const DESCRIPTORS: u64 = 16_384;
+
+/// Takes as many file descriptors as clients may need; a person's shell often allows a thousand.
+fn make_room_for_clients() {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let wanted = DESCRIPTORS.min(hard);
+    if soft < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_err() {
+        tracing::warn!(soft, "no more file descriptors are to be had; clients beyond them wait");
+    }
+}
+
 async fn serve(
     args: &Serve,
     json: bool,
@@ -135,6 +148,7 @@ async fn serve(
     scenarios: Arc<Scenarios>,
     signals: &mut Signals,
 ) -> Outcome {
+    make_room_for_clients();
     let token_file = dir.join("token");
     let config = ServerConfig {
         listen: SocketAddr::new(args.host, port(args)?),

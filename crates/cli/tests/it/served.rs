@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -175,6 +176,35 @@ usage = { input = 11, output = 7 }
     let time = |span: &Value, key: &str| span[key].as_str().unwrap().parse::<u64>().unwrap();
     assert!(time(turn, "startTimeUnixNano") <= time(tool, "startTimeUnixNano"));
     assert!(time(tool, "endTimeUnixNano") <= time(turn, "endTimeUnixNano"));
+    going.signal(Signal::SIGTERM);
+    going.end().code(0);
+}
+
+#[test]
+fn more_clients_than_a_shell_allows_files_are_served() {
+    let home = Home::new();
+    let script = home.scenario(ANSWERS);
+    let words = ["serve", "--script", script.to_str().unwrap(), "--port", "0", "--json"];
+    let daemon = home.command(words);
+    // A person's shell often allows few files.
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "ulimit -S -n 64 && exec \"$@\"", "sh"])
+        .arg(daemon.get_program())
+        .args(words);
+    let variables = daemon.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    shell.env_clear().envs(variables).current_dir(home.work());
+    shell.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut going = Going::start(shell);
+    let calls = Calls::of(&going.until(|line| line["type"] == "serving"));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", going.id())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let soft: u64 = files.split_whitespace().nth(3).unwrap().parse().unwrap();
+    assert!(soft > 64, "{files}");
+    let held: Vec<TcpStream> =
+        (0..200).map(|_| TcpStream::connect(&calls.address).unwrap()).collect();
+    calls.call("GET", "/api/health", None).is(200);
+    drop(held);
     going.signal(Signal::SIGTERM);
     going.end().code(0);
 }
