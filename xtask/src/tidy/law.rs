@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    Tree, arrows, composition, language, lints, map, purity, session, shape, state, testing,
+    Tree, arrows, composition, language, lints, map, pages, purity, session, shape, state, testing,
 };
 
 /// A law that this module checks.
@@ -43,6 +43,8 @@ pub enum Law {
     Doors,
     /// The map keeps step with the code.
     Map,
+    /// A page of the documentation leads somewhere, and names tests and commands that there are.
+    Pages,
     /// Names say what a thing is.
     Names,
     /// No test is ignored.
@@ -61,7 +63,7 @@ pub enum Law {
 
 impl Law {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Arrows,
         Self::CoreManifest,
         Self::CorePurity,
@@ -79,6 +81,7 @@ impl Law {
         Self::ModuleDoc,
         Self::Doors,
         Self::Map,
+        Self::Pages,
         Self::Names,
         Self::IgnoredTest,
         Self::SleepingTest,
@@ -108,6 +111,7 @@ impl Law {
             Self::ModuleDoc => "module-doc",
             Self::Doors => "doors",
             Self::Map => "map",
+            Self::Pages => "pages",
             Self::Names => "names",
             Self::IgnoredTest => "ignored-test",
             Self::SleepingTest => "sleeping-test",
@@ -147,7 +151,7 @@ impl fmt::Display for Violation {
 
 /// Everything in the tree that breaks a law, by place.
 pub fn check(tree: &Tree) -> Vec<Violation> {
-    let families: [fn(&Tree) -> Vec<Violation>; 11] = [
+    let families: [fn(&Tree) -> Vec<Violation>; 12] = [
         arrows::check,
         purity::check,
         language::check,
@@ -156,6 +160,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
         session::check,
         lints::check,
         map::check,
+        pages::check,
         shape::check,
         testing::check,
         tree_laws,

@@ -10,6 +10,7 @@ mod language;
 mod law;
 mod lints;
 mod map;
+mod pages;
 mod purity;
 mod scan;
 mod session;

@@ -1,6 +1,6 @@
 //! The repository as text: sources scanned once, manifests parsed once; never its git history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -16,6 +16,7 @@ const LARGEST: u64 = 1 << 20;
 /// The files of a repository.
 #[derive(Debug, Default)]
 pub struct Tree {
+    names: BTreeSet<String>,
     texts: BTreeMap<String, String>,
     sources: Vec<Source>,
     manifests: BTreeMap<String, toml::Table>,
@@ -24,9 +25,9 @@ pub struct Tree {
 impl Tree {
     /// Reads everything below `root`.
     pub fn read(root: &Path) -> std::io::Result<Self> {
-        let mut texts = BTreeMap::new();
-        read_directory(root, "", &mut texts)?;
-        Ok(Self::of(texts))
+        let (mut names, mut texts) = (BTreeSet::new(), BTreeMap::new());
+        read_directory(root, "", &mut names, &mut texts)?;
+        Ok(Self { names, ..Self::of(texts) })
     }
 
     /// A tree of given files, by path.
@@ -38,7 +39,16 @@ impl Tree {
         let manifests = with_ending("Cargo.toml")
             .filter_map(|(path, text)| Some((path.clone(), text.parse().ok()?)))
             .collect();
-        Self { texts, sources, manifests }
+        let names = texts.keys().cloned().collect();
+        Self { names, texts, sources, manifests }
+    }
+
+    /// Whether there is such a file, or a directory that holds one; also of those that are not read.
+    pub fn holds(&self, path: &str) -> bool {
+        let path = path.trim_end_matches('/');
+        let below = format!("{path}/");
+        self.names.contains(path)
+            || self.names.range(below.clone()..).next().is_some_and(|name| name.starts_with(&below))
     }
 
     /// A file's text.
@@ -82,6 +92,7 @@ impl Tree {
 fn read_directory(
     directory: &Path,
     prefix: &str,
+    names: &mut BTreeSet<String>,
     texts: &mut BTreeMap<String, String>,
 ) -> std::io::Result<()> {
     for entry in fs::read_dir(directory)? {
@@ -93,13 +104,17 @@ fn read_directory(
         let kind = entry.file_type()?;
         if kind.is_dir() {
             if !SKIPPED.contains(&name.as_str()) {
-                read_directory(&entry.path(), &path, texts)?;
+                read_directory(&entry.path(), &path, names, texts)?;
             }
-        } else if kind.is_file() && is_text(&path, &name) && entry.metadata()?.len() <= LARGEST {
-            // What is not UTF-8 is data.
-            if let Ok(text) = fs::read_to_string(entry.path()) {
-                texts.insert(path, text);
+        } else if kind.is_file() {
+            if is_text(&path, &name)
+                && entry.metadata()?.len() <= LARGEST
+                // What is not UTF-8 is data.
+                && let Ok(text) = fs::read_to_string(entry.path())
+            {
+                texts.insert(path.clone(), text);
             }
+            names.insert(path);
         }
     }
     Ok(())

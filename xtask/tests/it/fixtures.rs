@@ -56,7 +56,22 @@ fn fixtures() -> Vec<Fixture> {
     all.extend(lints());
     all.extend(shape());
     all.extend(testing());
+    all.extend(pages());
     all
+}
+
+fn pages() -> Vec<Fixture> {
+    let page = "docs/proofs.md";
+    let proofs = |line: &str| with(page, &format!("# Proofs\n{line}\n"));
+    vec![
+        (Law::Pages, "docs/proofs.md:2", proofs("It is [there](none.md).")),
+        (Law::Pages, "docs/proofs.md:2", proofs("It is [there](../../none.md).")),
+        (Law::Pages, "README.md:1", with("README.md", "See [docs](docs/none.md).\n")),
+        (Law::Pages, "docs/proofs.md:2", proofs("`aion-core::it mail::it_never_was`")),
+        (Law::Pages, "docs/proofs.md:2", proofs("`aion-core::it tasks::it_arrives`")),
+        (Law::Pages, "docs/proofs.md:2", proofs("`aion-core state::tests::b`")),
+        (Law::Pages, "docs/more.md:1", with("docs/more.md", "# More\n")),
+    ]
 }
 
 fn arrows() -> Vec<Fixture> {

@@ -34,6 +34,10 @@ pub(crate) fn sound() -> BTreeMap<String, String> {
         "//! A member.\npub struct Agent {\n    /// Never `pub `.\n    state: u8,\n}\n\
          pub struct TokenBucket {\n    used: u64,\n}\n",
     );
+    put(
+        "crates/core/src/state.rs",
+        "//! Words.\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn a() {}\n}\n",
+    );
     put("crates/core/src/turn.rs", "//! A turn.\npub struct Turn {\n    id: u8,\n}\n");
     put(
         "crates/core/src/mailbox.rs",
@@ -71,6 +75,11 @@ pub(crate) fn sound() -> BTreeMap<String, String> {
     let map =
         rows.fold("| `RunTurn` | key |\n| `Stop` | key |\n".to_owned(), |map, row| map + &row);
     put("ARCHITECTURE.md", &map);
+    put("docs/SUMMARY.md", "# Contents\n\n- [Proofs](proofs.md)\n");
+    put("docs/proofs.md", PROOFS);
+    put("docs/config.schema.json", "{}");
+    put("docs/adr/0001-one.md", "# One\n");
+    put("crates/core/tests/it/mail.rs", "//! Mail.\n#[test]\nfn it_arrives() {}\n");
     put("README.md", concat!("Open /ho", "me/you/project.\n"));
     files
 }
@@ -126,6 +135,17 @@ unimplemented = "warn"
 dbg_macro = "warn"
 await_holding_lock = "deny"
 "#;
+
+const PROOFS: &str = "# Proofs
+
+[Here](#proofs), [the schema](config.schema.json), [the map](../ARCHITECTURE.md#core),
+[decisions](adr/), [elsewhere](https://example.org/none.md).
+`aion-core::it mail::it_arrives`, `aion-core state::tests::a`, `aion team ls`.
+
+```
+[no link](none.md)
+```
+";
 
 const EFFECTS: &str = "//! Effects.
 pub enum Effect {
