@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::steps;
 use xtask::suite::{self, Suite};
-use xtask::{browser, python};
+use xtask::{browser, dist, python};
 
 /// Developer commands of this repository.
 #[derive(Debug, Parser)]
@@ -60,6 +60,21 @@ enum Task {
     BrowserCheck,
     /// Let MCP clients that are not ours act as members of a team.
     McpClients,
+    /// Make a release that can be installed without building: archive, checksums, install script.
+    Dist {
+        /// The folder to make it in [default: `dist` in the target directory].
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// A program that is built already, for a trial.
+        #[arg(long)]
+        binary: Option<PathBuf>,
+    },
+    /// Make a release and install it in an empty root, as a person would.
+    DistCheck {
+        /// A program that is built already.
+        #[arg(long)]
+        binary: Option<PathBuf>,
+    },
     /// Measure; prints ratios to a baseline of the same run.
     Bench {
         /// Which benchmark: mailbox, agents, open or server.
@@ -111,6 +126,12 @@ fn run(root: &Path, task: Task) -> Result<()> {
         }
         Task::McpClients => {
             python::mcp_clients(root)?;
+        }
+        Task::Dist { out, binary } => {
+            dist::make(root, out.as_deref(), binary.as_deref())?;
+        }
+        Task::DistCheck { binary } => {
+            dist::check(root, binary.as_deref())?;
         }
         Task::Bench { name, json, more } => {
             let mut arguments = vec![name];
