@@ -13,6 +13,7 @@ pub(crate) use self::approve::{
 pub(crate) use self::config::{Config, GetSetting, SetSetting};
 pub(crate) use self::daemon::{OfTeam, Open, Reach, Serve, Status, Stop};
 pub(crate) use self::follow::{Attach, By, Cost, Log};
+pub(crate) use self::mcp::{Install, Mcp, McpClient};
 pub(crate) use self::message::{ListMessages, Message, SendMessage, Urgency};
 pub(crate) use self::task::{AddTask, AssignTask, CancelTask, Column, OneTask, Task};
 pub(crate) use self::team::{CreateTeam, EndTeam, RenameTeam, Team, WantedTeam};
@@ -23,6 +24,7 @@ mod approve;
 mod config;
 mod daemon;
 mod follow;
+mod mcp;
 mod message;
 mod task;
 mod team;
@@ -194,13 +196,6 @@ pub(crate) struct Run {
     pub(crate) no_daemon: bool,
     #[command(flatten)]
     pub(crate) data: DataDir,
-}
-
-/// `aion mcp`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Mcp {
-    /// Inside a member of a team: MCP on standard input and output, until the input ends. Reads `TEAM_MCP_PORT`, `TEAM_MCP_TOKEN` and `TEAM_AGENT_SLOT_ID`
-    Bridge,
 }
 
 /// What becomes of requests that only a person can decide.

@@ -63,7 +63,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Cost(cost) => asynchronous(cost::run(cost, json)),
         Command::Replay(replay) => asynchronous(replay::run(replay, json)),
         Command::Export(export) => asynchronous(export::run(export, json)),
-        Command::Mcp(command) => mcp::run(&command),
+        Command::Mcp(command) => mcp::run(&command, json),
         Command::Doctor(args) => asynchronous(doctor::run(args, json)),
         Command::Backup(args) => asynchronous(backup::backup(args, json)),
         Command::Restore(args) => asynchronous(backup::restore(args, json)),

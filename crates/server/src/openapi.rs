@@ -27,6 +27,7 @@ use crate::http::{
     Problems, agents, approvals, conversations, credentials, events, export, files, health,
     messages, rules, session, state, tasks, teams,
 };
+use crate::mcp::person;
 use crate::names::Names;
 use crate::ws;
 
@@ -153,6 +154,7 @@ fn files_router() -> OpenApiRouter<App> {
 pub(crate) fn router(app: App, names: Arc<Names>) -> Router {
     let (router, _) = routes().split_for_parts();
     router
+        .route_service("/mcp", person::service(app.clone()))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(BODY_BYTES))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aion_api::{CommandAcceptedResponse, Exit, HealthResponse, Problem};
 use aion_server::AccessToken;
-use reqwest::header::{AUTHORIZATION, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -231,6 +231,37 @@ impl Client {
     /// Puts something in the place of what was there.
     pub(crate) async fn put(&self, path: &str, body: &impl Serialize) -> Result<(), Failure> {
         self.call(self.request(Method::PUT, path).json(body)).await.map(|_| ())
+    }
+
+    /// Hands a message of another language over as it is, and answers what comes back, if anything
+    /// does. A daemon that ended by itself meanwhile is started again.
+    pub(crate) async fn relay(&self, path: &str, body: &str) -> Result<Option<String>, Failure> {
+        let request = || {
+            self.request(Method::POST, path)
+                .header(CONTENT_TYPE, "application/json")
+                .header(ACCEPT, "application/json, text/event-stream")
+                .body(body.to_owned())
+        };
+        let first = request().send().await;
+        let response = match (first, &*self.target) {
+            (Err(_), Target::Local { dir, start: how }) => {
+                let file = start(dir, how).await?;
+                *self.lock() = local(dir, &file)?;
+                request().send().await
+            }
+            (first, _) => first,
+        };
+        let fail = |error: reqwest::Error| silent(&self.url(), &error.without_url());
+        let response = response.map_err(fail)?;
+        let status = response.status();
+        let text = response.text().await.map_err(fail)?;
+        if !status.is_success() && !text.contains("\"jsonrpc\"") {
+            return Err(match serde_json::from_str::<Problem>(&text) {
+                Ok(problem) => refused(&problem),
+                Err(_) => not_ours(&self.url(), status.as_u16()),
+            });
+        }
+        Ok(Some(text).filter(|text| !text.trim().is_empty()))
     }
 
     /// Takes something away.

@@ -4,6 +4,7 @@
 mod binary;
 mod bridge;
 mod calls;
+mod clients;
 mod daemon;
 mod demo;
 mod ends;

@@ -9,6 +9,7 @@ mod door;
 mod framed;
 mod frames;
 mod http;
+pub(crate) mod person;
 mod tokens;
 mod tools;
 

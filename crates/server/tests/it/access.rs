@@ -247,3 +247,39 @@ async fn only_this_machine_is_served() {
     let taken = Server::bind(world.service.clone(), config(&taken)).await;
     assert!(matches!(taken, Err(ServeError::Listen { .. })));
 }
+
+#[tokio::test]
+async fn the_persons_tools_take_a_token_and_no_session() {
+    let world = World::new().await;
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"aion_list_teams","arguments":{}}}"#;
+    let host = format!("127.0.0.1:{}", world.port);
+    let bearer = world.token.bearer();
+    let (cookie, csrf) = world.login().await;
+    let call = |credential: Vec<(&'static str, String)>| {
+        let (client, host) = (reqwest_client(), host.clone());
+        async move {
+            let mut request = client
+                .post(format!("http://{host}/mcp"))
+                .header("content-type", "application/json")
+                .header("accept", "application/json, text/event-stream")
+                .body(body);
+            for (name, value) in credential {
+                request = request.header(name, value);
+            }
+            let answer = request.send().await.unwrap();
+            (answer.status().as_u16(), answer.text().await.unwrap())
+        }
+    };
+    assert_eq!(call(vec![]).await.0, 401);
+    let (status, text) = call(vec![("authorization", bearer)]).await;
+    assert_eq!(status, 200, "{text}");
+    assert!(text.contains("\"result\"") && !text.contains("isError\":true"), "{text}");
+    assert_eq!(call(vec![("cookie", cookie.clone())]).await.0, 403);
+    let (_, text) = call(vec![("cookie", cookie), ("x-csrf-token", csrf)]).await;
+    assert!(text.contains("a token is needed"), "{text}");
+}
+
+fn reqwest_client() -> reqwest::Client {
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
