@@ -27,7 +27,8 @@ share/fish/vendor_completions.d/aion.fish
 share/doc/aion/README.md
 share/doc/aion/CHANGELOG.md
 share/doc/aion/LICENSE-MIT
-share/doc/aion/LICENSE-APACHE'
+share/doc/aion/LICENSE-APACHE
+share/doc/aion/THIRD-PARTY.txt'
 folders='bin
 share/man/man1
 share/man
@@ -109,7 +110,7 @@ check_platform() {
 *}
         libc=${libc%.}
         if [ ! -e /lib64/ld-linux-x86-64.so.2 ]; then
-            fail 3 "this system has no glibc; aion needs glibc $needed or newer." \
+            fail 3 "this system has no glibc (musl is another library); aion needs glibc $needed or newer." \
                 'Use a system with glibc, or build aion from its source.'
         fi
     fi
@@ -195,7 +196,7 @@ install_files() {
     tar -x -z -o -f "$work/$archive" -C "$staged" || fail 1 "$archive cannot be unpacked into $bin."
     told=$("$staged/$name/bin/aion" --version 2>&1) ||
         fail 3 "the program does not start on this system: $told" \
-            "It needs glibc $needed or newer and libgcc_s.so.1. What was there before is unchanged."
+            "It needs glibc $needed or newer and libgcc_s.so.1 (Debian: libgcc-s1, Fedora: libgcc). What was there before is unchanged."
     for file in $files; do
         [ "$file" != bin/aion ] || continue
         mkdir -p "$prefix/${file%/*}" && mv -f "$staged/$name/$file" "$prefix/$file" ||
@@ -238,6 +239,8 @@ uninstall() {
     for file in $files; do
         rm -f "$prefix/$file" || fail 1 "$prefix/$file cannot be removed."
     done
+    # What an installation left that was killed.
+    rm -rf "$prefix/bin"/.aion-??????
     remove_folders
     say "aion is removed from $prefix."
     say '  Your teams and settings stay where they are, and a daemon that runs goes on until it is idle.'

@@ -57,7 +57,8 @@ expect 0 "aion $version is installed: $program" sh "$install"
 expect 0 "aion $version" "$program" --version
 [ "$(ls -A "$HOME/.local/bin")" = aion ] || wrong "more than the program is in its folder"
 for file in man/man1/aion.1 bash-completion/completions/aion zsh/site-functions/_aion \
-    fish/vendor_completions.d/aion.fish doc/aion/LICENSE-MIT doc/aion/LICENSE-APACHE; do
+    fish/vendor_completions.d/aion.fish doc/aion/LICENSE-MIT doc/aion/LICENSE-APACHE \
+    doc/aion/THIRD-PARTY.txt; do
     [ -s "$HOME/.local/share/$file" ] || wrong "$file is not there"
 done
 nothing_in "$TMPDIR"
@@ -98,6 +99,7 @@ expect 0 "aion $version" "$program" --version
 nothing_in "$TMPDIR"
 right 'a wrong checksum leaves the one before as it was'
 
+mkdir "$HOME/.local/bin/.aion-killed"
 expect 0 'aion is removed' sh "$install" --uninstall
 nothing_left
 expect 0 'nothing to remove' sh "$install" --uninstall

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::empty_root;
+use crate::notices;
 use crate::steps;
 use crate::suite;
 
@@ -23,6 +24,8 @@ pub struct Source {
     pub version: String,
     /// The oldest glibc that the program runs with.
     pub glibc: String,
+    /// The licences of what is linked into the program.
+    pub notices: String,
     /// The time that all files of the archive have, in seconds since 1970.
     pub time: u64,
 }
@@ -51,8 +54,10 @@ pub fn make(root: &Path, out: Option<&Path>, binary: Option<&Path>) -> Result<Re
     let out = out.map_or_else(|| target.join("dist"), Path::to_path_buf);
     let version = workspace_version(root)?;
     let glibc = needed_glibc(&binary)?;
-    let release =
-        pack(root, &Source { binary, version, glibc: glibc.clone(), time: time(root)? }, &out)?;
+    let notices = notices::of(root, "aion")?;
+    let time = time(root)?;
+    let source = Source { binary, version, glibc: glibc.clone(), notices, time };
+    let release = pack(root, &source, &out)?;
     for name in [release.archive.as_str(), "SHA256SUMS", "install.sh"] {
         let path = release.folder.join(name);
         let size = fs::metadata(&path).with_context(|| format!("look at {name}"))?.len();
@@ -73,7 +78,7 @@ pub fn check(root: &Path, binary: Option<&Path>) -> Result<()> {
 
 /// Makes a release. The same source gives the same bytes.
 pub fn pack(root: &Path, source: &Source, out: &Path) -> Result<Release> {
-    let Source { binary, version, glibc, time } = source;
+    let Source { binary, version, glibc, notices, time } = source;
     let told = text(capture(Command::new(binary).arg("--version").env_clear())?)?;
     if told.trim() != format!("aion {version}") {
         bail!(
@@ -90,7 +95,7 @@ pub fn pack(root: &Path, source: &Source, out: &Path) -> Result<Release> {
     if staging.exists() {
         fs::remove_dir_all(&staging).context("remove what a stopped run left")?;
     }
-    lay_out(root, binary, &staging.join(&name))?;
+    lay_out(root, binary, notices, &staging.join(&name))?;
 
     let tar = format!("{name}.tar");
     let times = format!("--mtime=@{time}");
@@ -113,7 +118,7 @@ pub fn pack(root: &Path, source: &Source, out: &Path) -> Result<Release> {
 }
 
 /// Puts the files of an archive where they lie below a prefix.
-fn lay_out(root: &Path, binary: &Path, top: &Path) -> Result<()> {
+fn lay_out(root: &Path, binary: &Path, notices: &str, top: &Path) -> Result<()> {
     let put = |place: &str, bytes: &[u8]| -> Result<()> {
         let path = top.join(place);
         if let Some(folder) = path.parent() {
@@ -139,6 +144,7 @@ fn lay_out(root: &Path, binary: &Path, top: &Path) -> Result<()> {
         let bytes = fs::read(root.join(name)).with_context(|| format!("{name} cannot be read"))?;
         put(&format!("share/doc/aion/{name}"), &bytes)?;
     }
+    put("share/doc/aion/THIRD-PARTY.txt", notices.as_bytes())?;
     // A copy keeps that the file is a program.
     fs::create_dir_all(top.join("bin")).context("make the program's folder")?;
     fs::copy(binary, top.join("bin/aion"))

@@ -3,6 +3,7 @@
 pub mod browser;
 pub mod dist;
 pub mod empty_root;
+pub mod notices;
 pub mod python;
 pub mod steps;
 pub mod suite;

@@ -49,6 +49,7 @@ fn an_archive_holds_what_is_installed_and_nothing_else() {
             "-rw-r--r-- 0/0 2001-09-09 share/doc/aion/LICENSE-APACHE",
             "-rw-r--r-- 0/0 2001-09-09 share/doc/aion/LICENSE-MIT",
             "-rw-r--r-- 0/0 2001-09-09 share/doc/aion/README.md",
+            "-rw-r--r-- 0/0 2001-09-09 share/doc/aion/THIRD-PARTY.txt",
             "-rw-r--r-- 0/0 2001-09-09 share/fish/vendor_completions.d/aion.fish",
             "-rw-r--r-- 0/0 2001-09-09 share/man/man1/aion.1",
             "-rw-r--r-- 0/0 2001-09-09 share/zsh/site-functions/_aion",
@@ -81,7 +82,7 @@ fn a_release_is_installed_and_removed() {
     let room = Room::new("install");
     let release = room.release("out");
     let tools = room.place.join("tools");
-    let home = room.place.join("person");
+    let home = room.place.join("a person");
     let temporary = room.place.join("tmp");
     for folder in [&tools, &home, &temporary] {
         fs::create_dir(folder).unwrap();
@@ -125,6 +126,7 @@ impl Room {
             binary: self.place.join("program"),
             version: "1.2.3".to_owned(),
             glibc: "2.34".to_owned(),
+            notices: "Terms of others.\n".to_owned(),
             time: 1_000_000_000,
         }
     }
