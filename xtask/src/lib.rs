@@ -4,6 +4,7 @@ pub mod browser;
 pub mod dist;
 pub mod empty_root;
 pub mod notices;
+pub mod pages;
 pub mod python;
 pub mod steps;
 pub mod suite;

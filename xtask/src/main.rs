@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::steps;
 use xtask::suite::{self, Suite};
-use xtask::{browser, dist, python};
+use xtask::{browser, dist, pages, python};
 
 /// Developer commands of this repository.
 #[derive(Debug, Parser)]
@@ -28,6 +28,15 @@ enum Task {
         /// Another checkout to check.
         #[arg(long)]
         root: Option<PathBuf>,
+    },
+    /// Hold the documentation to the real binary: its commands, and the quick start.
+    Pages {
+        /// Make the list of commands anew.
+        #[arg(long)]
+        write: bool,
+        /// A binary to take instead of building one.
+        #[arg(long)]
+        binary: Option<PathBuf>,
     },
     /// Simulate whole teams in virtual time.
     Sim {
@@ -104,6 +113,9 @@ fn run(root: &Path, task: Task) -> Result<()> {
         Task::Check => suite::run(root, Suite::Check)?,
         Task::Tidy { root: other } => {
             suite::tidy(other.as_deref().unwrap_or(root))?;
+        }
+        Task::Pages { write, binary } => {
+            pages::check(root, binary.as_deref(), write)?;
         }
         Task::Sim { seeds, seed, more } => {
             let mut arguments = match seed {

@@ -63,6 +63,6 @@ pub fn api_check(root: &Path, examples: u64) -> Result<Done> {
 }
 
 /// Where cargo builds.
-fn target(root: &Path) -> PathBuf {
+pub(crate) fn target(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |set| root.join(set))
 }

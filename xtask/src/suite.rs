@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::steps::{self, Done, Failed, Step};
 use crate::tidy;
-use crate::{browser, python};
+use crate::{browser, pages, python};
 
 /// A set of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,7 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
     let features: &[&str] = if whole { &["--all-features"] } else { &[] };
     let nextest = [&nextest[..], features].concat();
     done.push(steps::run(root, &Step::cargo("tests", &nextest).repeating(&["Summary ["]))?);
+    done.push(pages::check(root, None, false)?);
     if whole {
         let doc = ["test", "--workspace", "--doc", "--all-features", "--locked"];
         let mut step = steps::run(root, &Step::cargo("doctests", &doc).repeating(&[RESULT]))?;
