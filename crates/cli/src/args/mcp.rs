@@ -13,6 +13,8 @@ pub(crate) enum Mcp {
     Print(Client),
     /// Enter `aion mcp stdio` into a client's file; shows the change and asks
     Install(Install),
+    /// Take it out of a client's file again; shows the change and asks
+    Uninstall(Install),
     /// Show which clients have it in their files
     Ls,
     /// Inside a member of a team: MCP on standard input and output, until the input ends. Reads `TEAM_MCP_PORT`, `TEAM_MCP_TOKEN` and `TEAM_AGENT_SLOT_ID`
@@ -27,7 +29,7 @@ pub(crate) struct Client {
     pub(crate) client: McpClient,
 }
 
-/// `aion mcp install`.
+/// `aion mcp install`, `aion mcp uninstall`.
 #[derive(Debug, Args)]
 pub(crate) struct Install {
     /// The client

@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use self::clients::{Form, home};
-use self::entry::{Refusal, entered, stands_in};
+use self::entry::{Refusal, entered, stands_in, taken_out};
 use crate::args::{Install, Mcp, McpClient};
 use crate::confirm::confirm;
 use crate::exit::{Failure, Outcome};
@@ -26,7 +26,8 @@ pub(super) fn run(command: &Mcp, json: bool) -> Outcome {
         Mcp::Bridge => bridge::run(),
         Mcp::Stdio(reach) => super::asynchronous(stdio::run(reach)),
         Mcp::Print(args) => print(args.client, json),
-        Mcp::Install(args) => install(args, json),
+        Mcp::Install(args) => change(args, true, json),
+        Mcp::Uninstall(args) => change(args, false, json),
         Mcp::Ls => list(json),
     }
 }
@@ -49,7 +50,8 @@ fn print(client: McpClient, json: bool) -> Outcome {
     Ok(Exit::Success)
 }
 
-fn install(args: &Install, json: bool) -> Outcome {
+/// Enters our server into a client's file, or takes it out.
+fn change(args: &Install, enter: bool, json: bool) -> Outcome {
     let home = home(args.client);
     let by_hand = || {
         let name = args.client.to_possible_value();
@@ -61,13 +63,16 @@ fn install(args: &Install, json: bool) -> Outcome {
         return Err(Failure::new(Exit::Failure, "mcp.by_hand", message).with_hint(by_hand()));
     };
     let before = read(file)?;
-    let after = match entered(&before, &home.form) {
-        Ok(after) => after,
-        Err(Refusal::There) => {
+    let changed =
+        if enter { entered(&before, &home.form).map(Some) } else { taken_out(&before, &home.form) };
+    let after = match changed {
+        Ok(Some(after)) => after,
+        Ok(None) | Err(Refusal::There) => {
             if json {
                 output::json(&json!({ "file": file, "changed": false }))?;
             } else {
-                output::line(&format!("aion stands in {} already", file.display()))?;
+                let how = if enter { "stands in" } else { "does not stand in" };
+                output::line(&format!("aion {how} {}: nothing changes", file.display()))?;
             }
             return Ok(Exit::Success);
         }
@@ -76,7 +81,8 @@ fn install(args: &Install, json: bool) -> Outcome {
             return Err(Failure::new(Exit::Failure, "mcp.unreadable", message).with_hint(by_hand()));
         }
     };
-    let mut preview = vec![format!("These lines come into {}:", file.display())];
+    let mut preview = vec![format!("{} changes:", file.display())];
+    preview.extend(added(&after, &before).map(|line| format!("- {line}")));
     preview.extend(added(&before, &after).map(|line| format!("+ {line}")));
     confirm(&preview, "Write them?", args.yes, json)?;
     let kept = write(file, &before, &after)?;
@@ -132,11 +138,11 @@ fn read(file: &Path) -> Result<String, Failure> {
 /// The lines of a text that another one does not have.
 fn added<'t>(before: &'t str, after: &'t str) -> impl Iterator<Item = &'t str> {
     let same = before.lines().zip(after.lines()).take_while(|(old, new)| old == new).count();
-    let tail = |text: &'t str| text.lines().rev().collect::<Vec<_>>();
+    let tail = |text: &'t str| text.lines().skip(same).collect::<Vec<_>>();
     let (old, new) = (tail(before), tail(after));
-    let end = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-    let count = after.lines().count();
-    after.lines().skip(same).take(count.saturating_sub(same + end))
+    let end = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
+    let count = new.len() - end;
+    new.into_iter().take(count)
 }
 
 /// Writes a file whole or not at all, and keeps what was there beside it.

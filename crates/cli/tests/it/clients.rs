@@ -127,6 +127,11 @@ fn clients_are_told_in_their_own_files_and_words() {
     assert!(
         fs::read_to_string(&file).unwrap().ends_with("\"other\": { \"command\": \"x\" }\n  }\n}\n")
     );
+    let taken = home.aion(["mcp", "uninstall", "cursor", "--yes", "--json"]).code(0).json();
+    assert_eq!(taken["changed"], true);
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    let again = home.aion(["mcp", "uninstall", "cursor", "--yes", "--json"]).code(0).json();
+    assert_eq!(again["changed"], false);
     fs::write(&file, "{ // mine\n}\n").unwrap();
     let refused = home.aion(["mcp", "install", "cursor", "--yes", "--json"]).code(1);
     assert_eq!(refused.error_code(), "mcp.unreadable");

@@ -1,4 +1,4 @@
-//! Enters our server into a client's file, and leaves every other character of it as it is. What
+//! Enters our server into a client's file, or takes it out, and leaves all else in it as it is. What
 //! cannot be understood is not touched.
 
 use serde_json::{Map, Value, json};
@@ -39,6 +39,52 @@ pub(super) fn entered(before: &str, form: &Form) -> Result<String, Refusal> {
 /// Whether our server stands in a file.
 pub(super) fn stands_in(text: &str, form: &Form) -> bool {
     entered(text, form) == Err(Refusal::There)
+}
+
+/// A file without our server; none where it does not stand there.
+pub(super) fn taken_out(before: &str, form: &Form) -> Result<Option<String>, Refusal> {
+    if before.trim().is_empty() {
+        return Ok(None);
+    }
+    match form {
+        Form::Json(path, _) => json_taken_out(before, path),
+        Form::Toml(_) => {
+            let mut document: DocumentMut =
+                before.parse().map_err(|error: toml_edit::TomlError| unreadable(&error))?;
+            let servers = document.get_mut("mcp_servers").and_then(|item| item.as_table_like_mut());
+            let found = servers.and_then(|servers| servers.remove(NAME));
+            Ok(found.map(|_| document.to_string()))
+        }
+        Form::Shown(_) => Err(Refusal::Unreadable("this form is not written by aion".to_owned())),
+    }
+}
+
+fn json_taken_out(before: &str, path: &[&str]) -> Result<Option<String>, Refusal> {
+    let mut expected: Value = serde_json::from_str(before).map_err(|error| unreadable(&error))?;
+    let mut place = Some(&mut expected);
+    for name in path {
+        place = place.and_then(|inner| inner.get_mut(*name));
+    }
+    if place.and_then(Value::as_object_mut).and_then(|fields| fields.remove(NAME)).is_none() {
+        return Ok(None);
+    }
+    let plain = || Refusal::Unreadable("where the servers stand is not plain".to_owned());
+    let mut open = before.find('{').ok_or_else(plain)? + 1;
+    for name in path {
+        open = find_object(before, open, name).ok_or_else(plain)?;
+    }
+    let (begin, end) = find_field(before, open, NAME).ok_or_else(plain)?;
+    let (head, rest) = (before[..begin].trim_end(), before[end..].trim_start());
+    let after = match (head.strip_suffix(','), rest.strip_prefix(',')) {
+        // Another one follows: it moves to where ours began.
+        (_, Some(rest)) => format!("{}{}", &before[..begin], rest.trim_start()),
+        (Some(head), None) => format!("{head}{}", &before[end..]),
+        (None, None) => format!("{head}{rest}"),
+    };
+    match serde_json::from_str::<Value>(&after) {
+        Ok(found) if found == expected => Ok(Some(after)),
+        Ok(_) | Err(_) => Err(plain()),
+    }
 }
 
 fn json_entered(before: &str, path: &[&str], entry: &Value) -> Result<String, Refusal> {
@@ -128,6 +174,42 @@ fn find_object(text: &str, from: usize, name: &str) -> Option<usize> {
     None
 }
 
+/// Where a field begins and where its value ends; `from` is inside of the object that has it.
+fn find_field(text: &str, from: usize, name: &str) -> Option<(usize, usize)> {
+    let wanted = format!("\"{name}\"");
+    let bytes = text.as_bytes();
+    let (mut depth, mut at, mut begin) = (0_usize, from, None);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                let end = string_end(bytes, at)?;
+                let is_field = text[end..].trim_start().starts_with(':');
+                if depth == 0 && begin.is_none() && is_field && text[at..end] == wanted {
+                    begin = Some(at);
+                }
+                at = end;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth == 0 => return begin.map(|begin| (begin, ended(text, at))),
+            b'}' | b']' => depth -= 1,
+            b',' if depth == 0 => {
+                if let Some(begin) = begin {
+                    return Some((begin, ended(text, at)));
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The end of what stands before a place, without the space between.
+fn ended(text: &str, at: usize) -> usize {
+    text[..at].trim_end().len()
+}
+
 /// The end of a string that begins at a place, after its closing quote.
 fn string_end(bytes: &[u8], begin: usize) -> Option<usize> {
     let mut at = begin + 1;
@@ -179,6 +261,37 @@ mod tests {
         for bad in ["[]", "{ // a comment\n}", "{\"mcpServers\": []}"] {
             assert!(matches!(entered(bad, &form), Err(Refusal::Unreadable(_))), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_was_put_in_can_be_taken_out() {
+        let form = Form::Json(&["mcpServers"], json!({ "command": "aion" }));
+        let check = |before: &str, expect: Option<&str>| {
+            assert_eq!(taken_out(before, &form), Ok(expect.map(str::to_owned)), "{before}");
+        };
+        check("", None);
+        check("{}", None);
+        check("{\"mcpServers\": {\"x\": {}}}", None);
+        check("{\"mcpServers\": {\n  \"aion\": {}\n}}", Some("{\"mcpServers\": {}}"));
+        check(
+            "{\"mcpServers\": {\n  \"aion\": {\"a\": [1, 2]},\n  \"x\": {}\n}}",
+            Some("{\"mcpServers\": {\n  \"x\": {}\n}}"),
+        );
+        check(
+            "{\"mcpServers\": {\n  \"x\": {\"aion\": 1},\n  \"aion\": {}\n}}",
+            Some("{\"mcpServers\": {\n  \"x\": {\"aion\": 1}\n}}"),
+        );
+        for before in ["{\n  \"theme\": \"dark\"\n}\n", "{\"mcpServers\": {\"x\": {\"b\": \"}\"}}}"]
+        {
+            let after = entered(before, &form).unwrap();
+            let back = taken_out(&after, &form).unwrap().unwrap();
+            let servers =
+                |text: &str| serde_json::from_str::<Value>(text).unwrap()["mcpServers"].clone();
+            assert!(servers(&back).get(NAME).is_none());
+        }
+        let codex = home(McpClient::Codex).form;
+        let after = entered("# mine\nmodel = \"x\"\n", &codex).unwrap();
+        assert_eq!(taken_out(&after, &codex), Ok(Some("# mine\nmodel = \"x\"\n".to_owned())));
     }
 
     #[test]
