@@ -17,6 +17,10 @@ use aion_testkit::figures::Report;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
+/// As in the product: most of what a message allocates is freed by another thread.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measure; prints ratios to a baseline of the same run.
 #[derive(Debug, Parser)]
 #[command(name = "aion-bench")]
