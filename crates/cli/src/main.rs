@@ -34,6 +34,11 @@ use crate::exit::Failure;
 use aion_server::view;
 use clap::Parser;
 
+/// Most of what a message allocates is freed by another thread, for which the system's allocator
+/// takes locks.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == "__leash") {
