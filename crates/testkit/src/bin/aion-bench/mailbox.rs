@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::baseline::{DiskBaseline, cpu_seconds};
+use crate::ends::TurnEnds;
 use crate::inbox::InboxTeam;
 use crate::opening::copy_files;
 use crate::sink::{Ending, Held, Sink};
@@ -146,13 +147,15 @@ async fn throughput(form: &Form, directory: &Path, report: &mut Report) -> Resul
     }
 
     let crowd = crew::create(&turns, "turns-one", SENDERS + 1).await?;
-    let crowd: Vec<(TeamHandle, SlotId)> =
-        (0..SENDERS).map(|n| (crowd.clone(), SlotId(n + 2))).collect();
+    let slots = (0..SENDERS).map(|n| SlotId(n + 2));
+    let ends = TurnEnds::follow(crowd.clone(), slots.clone().collect());
+    let crowd: Vec<Turns> = slots.map(|slot| Turns::of(&crowd, slot, &ends)).collect();
     let (mut leads, mut mates) = (Vec::new(), Vec::new());
     for n in 0..SENDERS {
         let team = crew::create(&turns, &format!("turns-{n}"), 2).await?;
-        leads.push((team.clone(), SlotId::LEAD));
-        mates.push((team, SlotId(2)));
+        let ends = TurnEnds::follow(team.clone(), [SlotId::LEAD, SlotId(2)].into());
+        leads.push(Turns::of(&team, SlotId::LEAD, &ends));
+        mates.push(Turns::of(&team, SlotId(2), &ends));
     }
 
     let mut rates: [Vec<f64>; 6] = Default::default();
@@ -245,9 +248,23 @@ async fn send_slice(senders: &[Sender], length: Duration) -> Result<f64> {
     Ok(f64::from(sent) / begun.elapsed().as_secs_f64())
 }
 
+/// A member whose turns are waited for.
+#[derive(Clone, Debug)]
+struct Turns {
+    team: TeamHandle,
+    slot: SlotId,
+    ends: TurnEnds,
+}
+
+impl Turns {
+    fn of(team: &TeamHandle, slot: SlotId, ends: &TurnEnds) -> Self {
+        Self { team: team.clone(), slot, ends: ends.clone() }
+    }
+}
+
 /// Messages a second that were accepted and had a turn of their own, which has ended.
 async fn turn_slice(
-    recipients: &[(TeamHandle, SlotId)],
+    recipients: &[Turns],
     held: &mut UnboundedReceiver<Held>,
     length: Duration,
 ) -> Result<f64> {
@@ -258,7 +275,7 @@ async fn turn_slice(
     let tasks: Vec<_> = recipients
         .iter()
         .cloned()
-        .map(|(team, slot)| {
+        .map(|Turns { team, slot, ends }| {
             tokio::spawn(async move {
                 let mut done = 0_u32;
                 while Instant::now() < end {
@@ -269,15 +286,7 @@ async fn turn_slice(
                         _ => None,
                     });
                     let turn = turn.context("the recipient was busy")?;
-                    // The turn's end is the session's next commit but one at most.
-                    while team
-                        .query(move |team| {
-                            team.agent(slot).and_then(|a| a.turn()).is_some_and(|t| t.id() == turn)
-                        })
-                        .await?
-                    {
-                        tokio::task::yield_now().await;
-                    }
+                    ends.wait(turn).await?;
                     done += 1;
                 }
                 anyhow::Ok(done)

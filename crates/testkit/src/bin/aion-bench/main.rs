@@ -4,6 +4,7 @@
 mod agents;
 mod baseline;
 mod crew;
+mod ends;
 mod inbox;
 mod mailbox;
 mod opening;
