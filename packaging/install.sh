@@ -45,6 +45,7 @@ share'
 work=
 staged=
 begun=
+before=
 
 say() { printf '%s\n' "$*"; }
 
@@ -57,10 +58,21 @@ fail() {
 }
 
 clean() {
+    # Cleaning is quick, and the programs that do it are not to be stopped half-way either.
+    trap '' HUP INT PIPE TERM
     [ -z "$work" ] || rm -rf "$work"
     [ -z "$staged" ] || rm -rf "$staged"
-    # Stopped before the program was in its place: no empty folders are left either.
-    [ -z "$begun" ] || remove_folders
+    # Stopped before the program was in its place: of a first installation nothing is left.
+    [ -z "$begun" ] || {
+        [ -n "$before" ] || remove_files
+        remove_folders
+    }
+}
+
+remove_files() {
+    for file in $files; do
+        rm -f "$prefix/$file" || fail 1 "$prefix/$file cannot be removed."
+    done
 }
 
 remove_folders() {
@@ -187,7 +199,6 @@ check_sum() {
 
 install_files() {
     bin=$prefix/bin
-    before=
     [ ! -e "$bin/aion" ] || before=yes
     [ ! -d "$bin/aion" ] || fail 1 "$bin/aion is a folder." 'Move it away, or set AION_PREFIX to another place.'
     begun=yes
@@ -232,13 +243,15 @@ tell_installed() {
 }
 
 uninstall() {
-    if [ ! -e "$prefix/bin/aion" ] && [ ! -e "$prefix/share/doc/aion" ]; then
+    there=
+    for file in $files; do
+        [ ! -e "$prefix/$file" ] || there=yes
+    done
+    if [ -z "$there" ]; then
         say "aion is not installed below $prefix: nothing to remove."
         return
     fi
-    for file in $files; do
-        rm -f "$prefix/$file" || fail 1 "$prefix/$file cannot be removed."
-    done
+    remove_files
     # What an installation left that was killed.
     rm -rf "$prefix/bin"/.aion-??????
     remove_folders
@@ -270,6 +283,7 @@ main() {
     trap clean EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
+    trap 'exit 141' PIPE
     trap 'exit 143' TERM
     work=$(mktemp -d) || fail 1 'no temporary folder can be made.' 'Set TMPDIR to a folder of your own.'
     fetch SHA256SUMS
