@@ -1,5 +1,5 @@
 //! A root that holds nothing but the programs an installation needs, in which a release is tried;
-//! it has no network, and the machine around it is left as it is.
+//! no program in it downloads, and the machine around it is left as it is.
 
 use std::env;
 use std::fs;
