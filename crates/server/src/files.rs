@@ -12,6 +12,7 @@ use aion_core::message::FileRef;
 use axum::http::StatusCode;
 use nix::fcntl::{OFlag, open, openat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 use sha2::{Digest, Sha256};
 
 use crate::auth::hex;
@@ -172,9 +173,13 @@ fn write_new(at: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
         return Ok(());
     }
     let part = format!(".{}", hex(&Sha256::digest(name.as_bytes())[..8]));
-    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC | OFlag::O_NOFOLLOW;
-    let opened =
-        openat(at, part.as_str(), flags | OFlag::O_CLOEXEC, Mode::from_bits_truncate(0o644))?;
+    // A member may have put a link in its place, which would lead the bytes elsewhere.
+    match unlinkat(at, part.as_str(), UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(nix::Error::ENOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+    let opened = openat(at, part.as_str(), flags, Mode::from_bits_truncate(0o644))?;
     let mut opened = File::from(opened);
     opened.write_all(bytes)?;
     opened.sync_all()?;
@@ -249,5 +254,16 @@ mod tests {
             assert_eq!(refused.code(), "file.not_placed", "{link}");
         }
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        // A second name of a file elsewhere, where the bytes are written first.
+        let work = tempfile::tempdir().unwrap();
+        let mine = dir.path().join("mine");
+        fs::write(&mine, "keep me").unwrap();
+        let place = work.path().join(format!(".aion/files/{}", &params.sha256[..12]));
+        fs::create_dir_all(&place).unwrap();
+        let part = format!(".{}", hex(&Sha256::digest("plan.txt")[..8]));
+        fs::hard_link(&mine, place.join(part)).unwrap();
+        store.put("ada", &params, work.path()).unwrap();
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "keep me");
+        assert_eq!(fs::read_to_string(place.join("plan.txt")).unwrap(), "first");
     }
 }
