@@ -122,6 +122,22 @@ impl Client {
         Ok(started)
     }
 
+    /// Makes sure that the place that is called is still that of our daemon: the port of one that
+    /// died may be another's by now, and a token is nothing for others.
+    pub(super) fn still_there(&self) -> Result<(), Failure> {
+        let Target::Local { dir, .. } = &*self.target else { return Ok(()) };
+        match look(dir) {
+            Look::There(file) => {
+                *self.lock() = local(dir, &file)?;
+                Ok(())
+            }
+            Look::Gone(_) | Look::Nobody => {
+                let message = format!("no daemon serves {} any more", dir.display());
+                Err(Failure::new(Exit::Unreachable, "daemon.unreachable", message))
+            }
+        }
+    }
+
     /// Whether it serves a data directory of this machine, and which.
     pub(crate) fn local_dir(&self) -> Option<&Path> {
         match &*self.target {
@@ -187,7 +203,11 @@ impl Client {
     ) -> Result<T, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let failure = match self.call(request()).await {
+            let called = match self.still_there() {
+                Ok(()) => self.call(request()).await,
+                Err(failure) => Err(failure),
+            };
+            let failure = match called {
                 Ok(response) => return read(response).await,
                 Err(failure) => failure,
             };
@@ -242,15 +262,11 @@ impl Client {
                 .header(ACCEPT, "application/json, text/event-stream")
                 .body(body.to_owned())
         };
-        let first = request().send().await;
-        let response = match (first, &*self.target) {
-            (Err(_), Target::Local { dir, start: how }) => {
-                let file = start(dir, how).await?;
-                *self.lock() = local(dir, &file)?;
-                request().send().await
-            }
-            (first, _) => first,
-        };
+        if let (Err(_), Target::Local { dir, start: how }) = (self.still_there(), &*self.target) {
+            let file = start(dir, how).await?;
+            *self.lock() = local(dir, &file)?;
+        }
+        let response = request().send().await;
         let fail = |error: reqwest::Error| silent(&self.url(), &error.without_url());
         let response = response.map_err(fail)?;
         let status = response.status();

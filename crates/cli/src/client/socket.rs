@@ -108,7 +108,7 @@ impl Listener {
         loop {
             let ended = match self.connect().await {
                 Ok(socket) => self.listen(socket).await,
-                Err(failure) if first => Ended::Over(failure),
+                Err(failure) if first && !failure.is_unavailable() => Ended::Over(failure),
                 Err(_) => Ended::Broken,
             };
             first = false;
@@ -128,6 +128,7 @@ impl Listener {
     }
 
     async fn connect(&self) -> Result<Socket, Failure> {
+        self.client.still_there()?;
         let url = self.client.url();
         let address = match url.strip_prefix("http") {
             Some(rest) => format!("ws{rest}/api/ws"),

@@ -52,7 +52,8 @@ fn a_client_looks_at_teams_and_writes_to_them_and_decides_nothing() {
     let mut call = |going: &mut Going, name: &str, arguments: Value| {
         let answer = ask(going, "tools/call", json!({ "name": name, "arguments": arguments }));
         let result = &answer["result"];
-        let text = result["content"][0]["text"].as_str().unwrap().to_owned();
+        let text = result["content"][0]["text"].as_str();
+        let text = text.unwrap_or_else(|| panic!("{answer}")).to_owned();
         (result["isError"].as_bool().unwrap_or(false), text)
     };
     let (_, teams) = call(&mut going, "aion_list_teams", json!({}));
