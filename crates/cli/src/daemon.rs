@@ -41,16 +41,21 @@ pub(crate) fn alone_in(dir: &Path) -> Result<SqliteStore, Failure> {
     Ok(SqliteStore::open(dir, &SqliteOptions::default())?)
 }
 
-/// Copies the store of a data directory, beside whoever writes it.
-pub(crate) fn back_up(dir: &Path, to: &Path) -> Result<(), Failure> {
+/// Copies the store of a data directory and the directories `beside` it, beside whoever writes them.
+pub(crate) fn back_up(dir: &Path, to: &Path, beside: &[&str]) -> Result<(), Failure> {
     check_data_dir(dir)?;
-    Ok(SqliteStore::back_up(dir, to)?)
+    Ok(SqliteStore::back_up(dir, to, beside)?)
 }
 
-/// Puts a copy in the place of a data directory's store; answers where that is kept.
-pub(crate) fn restore(copy: &Path, dir: &Path) -> Result<Option<PathBuf>, Failure> {
+/// Puts a copy in the place of a data directory's store and of the directories `beside` it; answers
+/// where those are kept.
+pub(crate) fn restore(
+    copy: &Path,
+    dir: &Path,
+    beside: &[&str],
+) -> Result<Option<PathBuf>, Failure> {
     prepare_data_dir(dir)?;
-    Ok(SqliteStore::restore(copy, dir)?)
+    Ok(SqliteStore::restore(copy, dir, beside)?)
 }
 
 /// Reads the whole log of every team, and checks its hash chain: how many teams and events.

@@ -12,6 +12,7 @@ mod lock;
 mod read;
 mod readers;
 mod rebuild;
+mod restore;
 mod rows;
 mod schema;
 mod snapshots;

@@ -1,10 +1,8 @@
 //! `aion backup` and `aion restore`: a copy of all teams, made while they work, and put back while
 //! nobody does; each copy is read whole before it is called one.
 
-use std::fs::{self, DirBuilder};
-use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use aion_api::Exit;
 use serde_json::json;
@@ -30,10 +28,11 @@ pub(super) async fn backup(args: Backup, json: bool) -> Outcome {
         let message = format!("{} is not empty", to.display());
         return Err(Failure::new(Exit::Conflict, "backup.not_empty", message));
     }
-    daemon::back_up(&dir, &to)?;
-    for part in BESIDE {
-        copy_files(&dir.join(part), &to.join(part))?;
+    if real(&to).starts_with(real(&dir)) {
+        let message = format!("{} is inside what is to be copied, {}", to.display(), dir.display());
+        return Err(Failure::new(Exit::Conflict, "backup.inside", message));
     }
+    daemon::back_up(&dir, &to, &BESIDE)?;
     let (teams, events) = daemon::verify(&to).await?;
     if json {
         output::json(&json!({ "backup": to, "teams": teams, "events": events }))?;
@@ -65,10 +64,7 @@ pub(super) async fn restore(args: Restore, json: bool) -> Outcome {
         format!("take the place of what is in {}, which is kept beside it.", dir.display()),
     ];
     confirm(&preview, "Put them there?", args.yes, json)?;
-    let kept = daemon::restore(&from, &dir)?;
-    for part in BESIDE {
-        copy_files(&from.join(part), &dir.join(part))?;
-    }
+    let kept = daemon::restore(&from, &dir, &BESIDE)?;
     let (teams, events) = daemon::verify(&dir).await?;
     if json {
         output::json(&json!({
@@ -83,22 +79,11 @@ pub(super) async fn restore(args: Restore, json: bool) -> Outcome {
     Ok(Exit::Success)
 }
 
-/// Copies a directory with all that is in it; one that is not there is empty.
-fn copy_files(from: &Path, to: &Path) -> Result<(), Failure> {
-    let fail = |error: std::io::Error| Failure::io(format!("copy {}", from.display()), &error);
-    let entries = match fs::read_dir(from) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(fail)?,
-    };
-    DirBuilder::new().recursive(true).mode(0o700).create(to).map_err(fail)?;
-    for entry in entries {
-        let entry = entry.map_err(fail)?;
-        let target = to.join(entry.file_name());
-        if entry.file_type().map_err(fail)?.is_dir() {
-            copy_files(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target).map_err(fail)?;
-        }
-    }
-    Ok(())
+/// Where a path leads, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|part| Some((part, fs::canonicalize(part).ok()?)));
+    there.map_or_else(
+        || path.to_owned(),
+        |(part, real)| real.join(path.strip_prefix(part).unwrap_or(Path::new(""))),
+    )
 }

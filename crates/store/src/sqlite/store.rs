@@ -30,7 +30,7 @@ use crate::sqlite::read::{self, ReadModelDump, Verified};
 use crate::sqlite::readers::Readers;
 use crate::sqlite::witness::{Testimony, Witness};
 use crate::sqlite::writer::{FaultPlan, Job, Reply, Writer, limit_pages, progress};
-use crate::sqlite::{backup, schema, snapshots};
+use crate::sqlite::{backup, restore, schema, snapshots};
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -109,6 +109,7 @@ impl SqliteStore {
             create_private_dir(dir).map_err(fail)?;
         }
         let lock = DirectoryLock::take(&paths.lock)?;
+        restore::take_back(dir)?;
         let testimony = Witness::testimony(&paths.witness);
         check_files(&paths, testimony)?;
         let fresh = !paths.database.exists();
@@ -158,6 +159,7 @@ impl SqliteStore {
     /// Opens the store of a data directory for reading only, beside a process that writes.
     pub fn open_read_only(dir: &Path) -> Result<Self, StoreError> {
         let paths = Paths::new(dir);
+        restore::check_finished(dir)?;
         // Read before the database: the database is never behind it.
         let testimony = Witness::testimony(&paths.witness);
         if !paths.database.exists() && testimony == Testimony::default() {
@@ -172,21 +174,38 @@ impl SqliteStore {
         Ok(Self { readers, blobs: Blobs::new(&paths.blobs), writing: None })
     }
 
-    /// Copies the store of a data directory, as it is at one moment, into a directory that is
-    /// empty. Whoever writes goes on meanwhile.
-    pub fn back_up(dir: &Path, to: &Path) -> Result<(), StoreError> {
-        backup::back_up(dir, to)
+    /// Copies the store of a data directory, as it is at one moment, and then the directories
+    /// `beside` it, into a directory that is empty. Whoever writes goes on meanwhile.
+    pub fn back_up(dir: &Path, to: &Path, beside: &[&str]) -> Result<(), StoreError> {
+        backup::back_up(dir, to, beside)
     }
 
-    /// Puts a copy in the place of a data directory's store, which nobody may use meanwhile. What
-    /// was there is kept in a directory whose path is the answer.
-    pub fn restore(copy: &Path, dir: &Path) -> Result<Option<PathBuf>, StoreError> {
-        backup::restore(copy, dir)
+    /// Puts a copy, with the directories `beside` its store, in the place of what a data directory
+    /// has of them, which nobody may use meanwhile. What was there is kept in a directory whose
+    /// path is the answer. Cut short, it leaves a directory that is read by nobody until the next
+    /// [`SqliteStore::open`] takes it back.
+    pub fn restore(
+        copy: &Path,
+        dir: &Path,
+        beside: &[&str],
+    ) -> Result<Option<PathBuf>, StoreError> {
+        restore::restore(copy, dir, beside, &mut || Ok(()))
     }
 
-    /// Whether a data directory holds a store.
+    /// Restores as [`SqliteStore::restore`] does, and passes `step` after each change: its error
+    /// leaves everything as a process would that was killed there; for tests of cuts.
+    pub fn restore_by_steps(
+        copy: &Path,
+        dir: &Path,
+        beside: &[&str],
+        step: &mut dyn FnMut() -> Result<(), StoreError>,
+    ) -> Result<Option<PathBuf>, StoreError> {
+        restore::restore(copy, dir, beside, step)
+    }
+
+    /// Whether a data directory holds a store, or what a restore that was cut short left of one.
     pub fn exists(dir: &Path) -> bool {
-        Paths::new(dir).database.exists()
+        Paths::new(dir).database.exists() || restore::is_unfinished(dir)
     }
 
     /// Reads a team's whole log and checks its hash chain.
