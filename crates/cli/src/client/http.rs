@@ -7,6 +7,7 @@ use std::time::Duration;
 use aion_api::{CommandAcceptedResponse, Exit, HealthResponse, Problem};
 use aion_server::AccessToken;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::redirect::Policy;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -92,13 +93,20 @@ impl Client {
     }
 
     fn at(target: Target, place: Place) -> Result<Self, Failure> {
-        let builder = reqwest::Client::builder().connect_timeout(CONNECT).timeout(ANSWER);
-        let (builder, tls) = match &target {
-            // This machine is not reached through another one.
-            Target::Local { .. } => (builder.no_proxy(), tls::none()?),
-            Target::Remote { authority, .. } => {
-                (builder, tls::with_authorities(authority.as_deref())?)
-            }
+        let tls = match &target {
+            Target::Local { .. } => tls::none()?,
+            Target::Remote { authority, .. } => tls::with_authorities(authority.as_deref())?,
+        };
+        // A daemon sends nobody elsewhere, and what was said to it is nothing for others.
+        let builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .timeout(ANSWER)
+            .redirect(Policy::none());
+        // Without TLS only this machine is called, and never through another one, which would read
+        // the token.
+        let builder = match place.url.strip_prefix("https://") {
+            Some(_) => builder,
+            None => builder.no_proxy(),
         };
         let builder = builder.tls_backend_preconfigured((*tls).clone());
         let http = builder.build().map_err(|error| silent(&place.url, &error))?;

@@ -1,6 +1,8 @@
 //! The daemon on demand: started, found, told from one that is gone, stopped; by the real binary.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::signal::Signal;
@@ -188,6 +190,57 @@ fn another_machines_daemon_is_called_by_its_address_and_token() {
     let nobody = call(Some(&token), &url, &["team", "ls"]).code(7);
     assert_eq!(nobody.error_code(), "daemon.unreachable");
     assert!(!other.data().exists(), "nothing is made here");
+}
+
+#[test]
+fn a_token_goes_neither_to_a_proxy_nor_where_an_answer_points() {
+    let home = Home::new();
+    home.aion(["serve", "--detach", "--port", "0"]).code(0);
+    let url = daemon_file(&home)["url"].as_str().unwrap().to_owned();
+    let token = fs::read_to_string(home.data().join("token")).unwrap();
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let proxy = format!("http://{}", stranger.local_addr().unwrap());
+    let call = |url: Option<&str>, args: &[&str]| {
+        let mut command = home.command(args.iter().chain(&["--json"]));
+        for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
+            command.env(name, &proxy);
+        }
+        if let Some(url) = url {
+            command.env("AION_URL", url).env("AION_TOKEN", &token);
+        }
+        crate::binary::Ran::from(command.output().unwrap())
+    };
+    let unseen = || stranger.accept().unwrap_err().kind() == std::io::ErrorKind::WouldBlock;
+    call(None, &["team", "ls"]).code(0);
+    for host in ["127.0.0.1", "localhost"] {
+        let ran = call(Some(&url.replace("127.0.0.1", host)), &["team", "ls"]);
+        assert!(unseen(), "{host}: {ran:#?}");
+        ran.code(0);
+    }
+    home.aion(["stop"]).code(0);
+
+    // What sends calls elsewhere is no daemon, and its word is not followed.
+    let false_daemon = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", false_daemon.local_addr().unwrap());
+    let answer = format!(
+        "HTTP/1.1 307 Temporary Redirect\r\nlocation: {proxy}/api/teams\r\n\
+         content-length: 0\r\nconnection: close\r\n\r\n"
+    );
+    let answers = std::thread::spawn(move || {
+        let (mut stream, _) = false_daemon.accept().unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.extend(byte);
+        }
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    let ran = call(Some(&url), &["team", "ls"]);
+    answers.join().unwrap();
+    assert!(unseen(), "{ran:#?}");
+    assert_eq!(ran.code(7).error_code(), "daemon.unknown");
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub(crate) fn service(app: App) -> StreamableHttpService<Person, NeverSessionMan
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(FRAME_BYTES as usize)
+        .disable_allowed_hosts()
         .enforce_origin_validation();
     let made = move || Ok(Person { app: app.clone() });
     StreamableHttpService::new(made, Arc::new(NeverSessionManager::default()), config)

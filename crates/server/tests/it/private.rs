@@ -81,6 +81,18 @@ async fn other_machines_are_served_by_tls_and_by_name() {
     let answer = ask(port, &trusted, &login).await;
     assert!(answer.contains("; HttpOnly; SameSite=Strict; Secure\r\n"), "{answer}");
 
+    // A person's own clients are served there too.
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#;
+    let call = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {own}\r\nauthorization: {}\r\n\
+         content-type: application/json\r\naccept: application/json, text/event-stream\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{hello}",
+        world.token.bearer(),
+        hello.len()
+    );
+    let answer = ask(port, &trusted, &call).await;
+    assert!(answer.contains("aion_send_message"), "{answer}");
+
     // What is said to one address does not open the other.
     assert!(
         ask(port, &trusted, &health(&format!("{NAME}:{}", world.port), "")).await.contains("403")
