@@ -88,7 +88,7 @@ pub(crate) enum Command {
     Status(Status),
     /// Stop the daemon; the teams are kept
     Stop(Stop),
-    /// Open the daemon's page in a browser, signed in
+    /// Sign a browser in to the daemon
     Open(Open),
     /// Follow a team or one member, and write to it
     Attach(Attach),

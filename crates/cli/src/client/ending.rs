@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::http::Client;
+use super::past::folded;
 use super::place::DaemonFile;
 use crate::exit::Failure;
 
@@ -26,6 +27,9 @@ pub(crate) struct Paused {
     pub(crate) id: String,
     /// Its name.
     pub(crate) name: String,
+    /// It, or one of its members, was held before, by a person or a rule: a resume would lift that
+    /// as well.
+    pub(crate) was_held: bool,
 }
 
 /// Lets no new turn start, and waits until those that run have ended. Those that do not are taken
@@ -43,9 +47,12 @@ pub(crate) async fn settle(
         if at_work(&client, &team.id).await? == 0 {
             continue;
         }
+        let known = folded(&client, &team.id).await?.team;
+        let was_held = known.holds().next().is_some()
+            || known.agents().any(|agent| agent.holds().next().is_some());
         let _: CommandAcceptedResponse =
             client.tell(&format!("/api/teams/{}/pause", team.id)).await?;
-        paused.push(Paused { id: team.id, name: team.name });
+        paused.push(Paused { id: team.id, name: team.name, was_held });
     }
     let deadline = Instant::now() + wait;
     let mut said = false;

@@ -13,6 +13,7 @@ use super::place::DaemonFile;
 use super::start::{Start, start};
 use crate::confirm::ask;
 use crate::exit::Failure;
+use crate::terminal::clean_line;
 
 /// How long turns that run may take.
 const TURNS: Duration = Duration::from_mins(5);
@@ -43,6 +44,14 @@ pub(super) async fn of_our_version(
     let file = start(dir, how).await?;
     let client = Client::of(dir, &file)?;
     for team in paused {
+        if team.was_held {
+            let name = clean_line(&team.name, 60);
+            let short: String = team.id.chars().take(8).collect();
+            to_stderr(&format!(
+                "{name} was held before and stays paused: aion team resume {short}"
+            ))?;
+            continue;
+        }
         let _: CommandAcceptedResponse =
             client.tell(&format!("/api/teams/{}/resume", team.id)).await?;
     }

@@ -1,5 +1,9 @@
 //! `aion open`: a link that signs a browser in once, printed and opened; it speaks to no page.
 
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use aion_api::{Exit, LoginLinkResponse};
@@ -18,7 +22,7 @@ pub(super) async fn run(args: Open, json: bool) -> Outcome {
     };
     let link: LoginLinkResponse = client.tell("/api/login-links").await?;
     let page = team.map(|team| format!("{}/team/{}", client.url(), team.id));
-    let opened = !args.print && client.local_dir().is_some() && browse(&link.url);
+    let opened = !args.print && client.local_dir().is_some_and(|dir| browse(dir, &link.url));
     if json {
         output::json(&json!({
             "login_url": link.url, "page": page, "opened": opened, "expires_in_s": link.expires_in_s,
@@ -39,21 +43,39 @@ pub(super) async fn run(args: Open, json: bool) -> Outcome {
 }
 
 /// Hands a link to the browser of the person: `$BROWSER`, else what the desktop opens links with,
-/// where there is a desktop.
-fn browse(url: &str) -> bool {
+/// where there is a desktop. The link signs in whoever has it, and everybody on the machine may read
+/// the words that a program is started with: the browser gets the path of a page of ours instead.
+fn browse(dir: &Path, url: &str) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if let Some(browser) = std::env::var_os("BROWSER").filter(|browser| !browser.is_empty()) {
-        return start(Command::new(browser), url);
-    }
-    if cfg!(target_os = "macos") {
-        return start(Command::new("open"), url);
-    }
-    (set("DISPLAY") || set("WAYLAND_DISPLAY")) && start(Command::new("xdg-open"), url)
+    let browser = if let Some(browser) = std::env::var_os("BROWSER").filter(|b| !b.is_empty()) {
+        Command::new(browser)
+    } else if cfg!(target_os = "macos") {
+        Command::new("open")
+    } else if set("DISPLAY") || set("WAYLAND_DISPLAY") {
+        Command::new("xdg-open")
+    } else {
+        return false;
+    };
+    going_on(dir, url).is_ok_and(|page| start(browser, &page))
 }
 
-fn start(mut command: Command, url: &str) -> bool {
+/// Writes the page that goes on to a link. Only its owner reads it, and the next one takes its place.
+fn going_on(dir: &Path, url: &str) -> io::Result<PathBuf> {
+    let page = dir.join("open.html");
+    let mut file =
+        tempfile::Builder::new().permissions(Permissions::from_mode(0o600)).tempfile_in(dir)?;
+    write!(
+        file,
+        "<!doctype html><meta charset=\"utf-8\"><title>aion</title>\
+         <meta http-equiv=\"refresh\" content=\"0;url={url}\"><a href=\"{url}\">Sign in to aion</a>"
+    )?;
+    file.persist(&page)?;
+    Ok(page)
+}
+
+fn start(mut command: Command, page: &Path) -> bool {
     command
-        .arg(url)
+        .arg(page)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -251,7 +251,7 @@ fn open_prints_a_link_that_works_once() {
     assert!(opened["login_url"].as_str().unwrap().contains("/login?code="));
     assert_eq!(opened["page"], Value::Null);
 
-    // A browser of the person's own is handed the link.
+    // A browser of the person's own is handed a page that only they can read.
     let browser = home.path("browser.sh");
     fs::write(&browser, format!("#!/bin/sh\necho \"$1\" > {}\n", home.path("seen").display()))
         .unwrap();
@@ -262,7 +262,10 @@ fn open_prints_a_link_that_works_once() {
     let ran = crate::binary::Ran::from(command.output().unwrap()).code(0).json();
     assert_eq!(ran["opened"], json!(true));
     let seen = fs::read_to_string(home.path("seen")).unwrap();
-    assert_eq!(seen.trim(), ran["login_url"].as_str().unwrap());
+    let page = std::path::Path::new(seen.trim());
+    assert_eq!(fs::metadata(page).unwrap().permissions().mode() & 0o777, 0o600);
+    let link = ran["login_url"].as_str().unwrap();
+    assert!(fs::read_to_string(page).unwrap().contains(&format!("url={link}\"")));
     home.aion(["stop"]).code(0);
 }
 
