@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use aion_server::SpanSink;
@@ -23,15 +24,20 @@ pub(crate) struct Collector {
 
 impl fmt::Debug for Collector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Its headers may hold a secret.
-        f.debug_tuple("Collector").field(&self.url).finish()
+        // Its headers and its URL may hold a secret.
+        f.debug_struct("Collector").finish_non_exhaustive()
     }
 }
 
 impl Collector {
     /// By `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, or `OTEL_EXPORTER_OTLP_ENDPOINT` and the usual path.
-    pub(crate) fn from_environment() -> Result<Option<Self>, Failure> {
+    /// The environment may be meant for other programs: what cannot be used is a warning.
+    pub(crate) fn from_environment() -> Option<Self> {
         Self::from(|name| env::var(name).ok().filter(|value| !value.trim().is_empty()))
+            .unwrap_or_else(|failure| {
+                tracing::warn!(reason = failure.message(), "no collector is told of spans");
+                None
+            })
     }
 
     fn from(var: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Failure> {
@@ -41,10 +47,11 @@ impl Collector {
             Some(format!("{}/v1/traces", base.trim_end_matches('/')))
         };
         let Some(url) = whole.or_else(usual) else { return Ok(None) };
-        if !url.starts_with("http://") {
-            let message = format!("the collector of spans is called by http:// alone, not {url}");
-            return Err(Failure::usage(message)
-                .with_hint("name a collector of this machine in OTEL_EXPORTER_OTLP_ENDPOINT"));
+        // What is wrong may hold a secret: it is not repeated.
+        let parsed = reqwest::Url::parse(&url)
+            .map_err(|_| Failure::usage("OTEL_EXPORTER_OTLP_ENDPOINT is no URL"))?;
+        if parsed.scheme() != "http" {
+            return Err(Failure::usage("the collector of spans is called by http:// alone"));
         }
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -56,12 +63,20 @@ impl Collector {
                 Some((name.trim().parse::<HeaderName>().ok()?, value))
             });
             let Some((name, value)) = header else {
-                // What is wrong may be a secret: it is not repeated.
                 return Err(Failure::usage("OTEL_EXPORTER_OTLP_HEADERS is no list of name=value"));
             };
             headers.insert(name, value);
         }
+        let secret =
+            headers.len() > 1 || !parsed.username().is_empty() || parsed.password().is_some();
+        if secret && !is_here(&parsed) {
+            return Err(Failure::usage(
+                "headers for the collector of spans go to this machine alone: to another one they \
+                 would go in the clear",
+            ));
+        }
         let client = without_tls()?
+            .no_proxy()
             .default_headers(headers)
             .timeout(PATIENCE)
             .redirect(reqwest::redirect::Policy::none())
@@ -69,6 +84,13 @@ impl Collector {
             .map_err(|_| Failure::usage("the collector of spans cannot be called"))?;
         Ok(Some(Self { url, client }))
     }
+}
+
+/// Whether a URL is one of this machine.
+fn is_here(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 impl SpanSink for Collector {
@@ -113,6 +135,21 @@ mod tests {
             &[base, ("OTEL_EXPORTER_OTLP_HEADERS", "a=b, c=d")],
             Ok(Some("http://127.0.0.1:4318/v1/traces")),
         );
+        let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=42");
+        let base_of = |url| ("OTEL_EXPORTER_OTLP_ENDPOINT", url);
         check(&[base, ("OTEL_EXPORTER_OTLP_HEADERS", "secret")], Err(()));
+        check(&[base_of("no url")], Err(()));
+        for here in ["http://localhost:1", "http://[::1]:1", "http://127.0.0.2"] {
+            let expect = format!("{here}/v1/traces");
+            check(&[base_of(here), headers], Ok(Some(&expect)));
+        }
+        // A secret does not leave this machine in the clear.
+        check(
+            &[base_of("http://elsewhere.example")],
+            Ok(Some("http://elsewhere.example/v1/traces")),
+        );
+        check(&[base_of("http://elsewhere.example"), headers], Err(()));
+        check(&[base_of("http://127.0.0.1.elsewhere.example"), headers], Err(()));
+        check(&[base_of("http://ada:key@elsewhere.example")], Err(()));
     }
 }

@@ -25,6 +25,7 @@ mod logs;
 mod output;
 mod paths;
 mod progress;
+mod replace;
 mod scenarios;
 mod terminal;
 

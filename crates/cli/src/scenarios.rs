@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +14,7 @@ use aion_backends::ProviderSource;
 use aion_core::id::TeamId;
 
 use crate::exit::Failure;
+use crate::replace::replace;
 
 /// The scenarios of one data directory.
 #[derive(Debug)]
@@ -139,20 +139,8 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Scenario, Failure> {
 /// Keeps a team's scenario beside its log, so that the team can go on without being given it again.
 pub(crate) fn keep(dir: &Path, team: &TeamId, text: &str) -> Result<(), Failure> {
     let path = kept(dir, team);
-    let fresh = path.with_extension("toml.new");
-    let write = || {
-        fs::create_dir_all(dir.join("scenarios"))?;
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&fresh, &path)
-    };
-    write().map_err(|error| Failure::io(format!("keep {}", path.display()), &error))
+    replace(&path, text.as_bytes(), 0o600)
+        .map_err(|error| Failure::io(format!("keep {}", path.display()), &error))
 }
 
 /// Where a team's scenario is kept.

@@ -12,7 +12,7 @@ use aion_core::message::FileRef;
 use axum::http::StatusCode;
 use nix::fcntl::{OFlag, open, openat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use sha2::{Digest, Sha256};
 
 use crate::auth::hex;
@@ -159,7 +159,8 @@ fn place(workspace: &Path, file: &FileRef, bytes: &[u8]) -> io::Result<()> {
 
 fn enter(at: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     match mkdirat(at, name, Mode::from_bits_truncate(0o755)) {
-        Ok(()) | Err(nix::Error::EEXIST) => {}
+        Ok(()) => fsync(at)?,
+        Err(nix::Error::EEXIST) => {}
         Err(error) => return Err(error.into()),
     }
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -172,18 +173,27 @@ fn write_new(at: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
     if openat(at, name, here, Mode::empty()).is_ok() {
         return Ok(());
     }
-    let part = format!(".{}", hex(&Sha256::digest(name.as_bytes())[..8]));
-    // A member may have put a link in its place, which would lead the bytes elsewhere.
-    match unlinkat(at, part.as_str(), UnlinkatFlags::NoRemoveDir) {
-        Ok(()) | Err(nix::Error::ENOENT) => {}
-        Err(error) => return Err(error.into()),
+    // Members write here too: nothing that they could have put at the part's place is opened.
+    let mut drawn = [0; 16];
+    getrandom::fill(&mut drawn).map_err(io::Error::other)?;
+    let part = format!(".{}", hex(&drawn));
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
+    let opened =
+        openat(at, part.as_str(), flags | OFlag::O_CLOEXEC, Mode::from_bits_truncate(0o644))?;
+    let write = || {
+        let mut opened = File::from(opened);
+        opened.write_all(bytes)?;
+        opened.sync_all()?;
+        renameat(at, part.as_str(), at, name)?;
+        Ok(())
+    };
+    let written: io::Result<()> = write();
+    if written.is_err() {
+        // Why it failed is what counts.
+        let _ = unlinkat(at, part.as_str(), UnlinkatFlags::NoRemoveDir);
     }
-    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
-    let opened = openat(at, part.as_str(), flags, Mode::from_bits_truncate(0o644))?;
-    let mut opened = File::from(opened);
-    opened.write_all(bytes)?;
-    opened.sync_all()?;
-    Ok(renameat(at, part.as_str(), at, name)?)
+    written?;
+    Ok(fsync(at)?)
 }
 
 #[cfg(test)]
@@ -235,6 +245,51 @@ mod tests {
         }
         let absent = FileParams { sha256: "0".repeat(64), ..params };
         assert_eq!(store.put("ada", &absent, &work).unwrap_err().code(), "file.not_found");
+    }
+
+    #[test]
+    fn what_a_member_has_put_into_the_way_is_never_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = FileStore::new(dir.path().join("files"));
+        let params = file(&store, "plan.txt", b"first");
+        let outside = dir.path().join("outside");
+        fs::write(&outside, "mine").unwrap();
+        let part = |name: &str| format!(".{}", hex(&Sha256::digest(name.as_bytes())[..8]));
+        let work = dir.path().join("work");
+        let files = work.join(".aion/files");
+        let below = files.join(&params.sha256[..12]);
+        fs::create_dir_all(&below).unwrap();
+        let fifo = files.join(part(".gitignore"));
+        nix::unistd::mkfifo(&fifo, Mode::from_bits_truncate(0o600)).unwrap();
+        // Somebody reads from it, so that who writes to it is noticed instead of waiting.
+        let _reader = File::options().read(true).write(true).open(&fifo).unwrap();
+        fs::hard_link(&outside, below.join(part("plan.txt"))).unwrap();
+        let put = store.put("ada", &params, &work).unwrap();
+        assert!(fs::symlink_metadata(files.join(".gitignore")).unwrap().is_file());
+        assert_eq!(fs::read(work.join(put.place())).unwrap(), b"first");
+        assert_eq!(fs::read(&outside).unwrap(), b"mine");
+        assert_eq!(fs::read_dir(&below).unwrap().count(), 2, "no part stays");
+    }
+
+    #[test]
+    fn two_files_that_are_put_at_once_are_both_there_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = FileStore::new(dir.path().join("files"));
+        let both = [file(&store, "a.txt", b"first"), file(&store, "b.txt", b"second")];
+        for round in 0..20 {
+            let work = dir.path().join(format!("work{round}"));
+            fs::create_dir(&work).unwrap();
+            let gate = std::sync::Barrier::new(both.len());
+            std::thread::scope(|scope| {
+                for params in &both {
+                    scope.spawn(|| {
+                        gate.wait();
+                        store.put("ada", params, &work).unwrap();
+                    });
+                }
+            });
+            assert_eq!(fs::read(work.join(".aion/files/.gitignore")).unwrap(), b"*\n");
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `aion config`: shows and changes settings; what they do is the business of those who read them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +10,7 @@ use crate::args::{Config, GetSetting, SetSetting};
 use crate::config::{KEYS, Key, Paths, Settings, find, nearest, schema, set};
 use crate::exit::{Failure, Outcome};
 use crate::output;
+use crate::replace::{Within, replace};
 
 pub(super) fn run(command: &Config, json: bool) -> Outcome {
     match command {
@@ -81,7 +81,12 @@ fn change(args: &SetSetting, json: bool) -> Outcome {
     } else {
         paths.user
     };
-    set(&path, key, args.value.as_deref())?;
+    let root = path.ancestors().find(|at| at.ends_with(".aion")).and_then(Path::parent);
+    let within = match root {
+        Some(root) if args.project || args.local => Within::Project(root),
+        Some(_) | None => Within::Own,
+    };
+    set(&path, within, key, args.value.as_deref())?;
     if json {
         output::json(&json!({ "key": key.name, "value": args.value, "file": path }))?;
     } else {
@@ -95,10 +100,8 @@ fn edit() -> Outcome {
     let path = Paths::here()?.user;
     if !path.exists() {
         let fail = |error: std::io::Error| Failure::io(format!("make {}", path.display()), &error);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(fail)?;
-        }
-        fs::write(&path, template()).map_err(fail)?;
+        let file = Within::Own.file(&path).map_err(fail)?;
+        replace(&file, template().as_bytes(), 0o666).map_err(fail)?;
     }
     let editor = ["VISUAL", "EDITOR"]
         .iter()

@@ -20,6 +20,7 @@ use crate::args::{Install, Mcp, McpClient};
 use crate::confirm::confirm;
 use crate::exit::{Failure, Outcome};
 use crate::output;
+use crate::replace::{Within, keep, replace};
 
 pub(super) fn run(command: &Mcp, json: bool) -> Outcome {
     match command {
@@ -62,7 +63,12 @@ fn change(args: &Install, enter: bool, json: bool) -> Outcome {
         let message = "the file of this client is not written by aion";
         return Err(Failure::new(Exit::Failure, "mcp.by_hand", message).with_hint(by_hand()));
     };
-    let before = read(file)?;
+    // A path that is not the person's own home is one in the project.
+    let within = if file.is_absolute() { Within::Own } else { Within::Project(Path::new("")) };
+    let place = within
+        .file(file)
+        .map_err(|error| Failure::io(format!("write {}", file.display()), &error))?;
+    let before = read(&place)?;
     let changed =
         if enter { entered(&before, &home.form).map(Some) } else { taken_out(&before, &home.form) };
     let after = match changed {
@@ -85,7 +91,7 @@ fn change(args: &Install, enter: bool, json: bool) -> Outcome {
     preview.extend(added(&after, &before).map(|line| format!("- {line}")));
     preview.extend(added(&before, &after).map(|line| format!("+ {line}")));
     confirm(&preview, "Write them?", args.yes, json)?;
-    let kept = write(file, &before, &after)?;
+    let kept = write(&place, &before, &after)?;
     if json {
         output::json(&json!({ "file": file, "changed": true, "kept_at": kept }))?;
         return Ok(Exit::Success);
@@ -148,26 +154,11 @@ fn added<'t>(before: &'t str, after: &'t str) -> impl Iterator<Item = &'t str> {
 /// Writes a file whole or not at all, and keeps what was there beside it.
 fn write(file: &Path, before: &str, after: &str) -> Result<Option<PathBuf>, Failure> {
     let fail = |error: std::io::Error| Failure::io(format!("write {}", file.display()), &error);
-    if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        fs::create_dir_all(parent).map_err(fail)?;
-    }
-    let beside = |end: &str| {
-        let mut name = file.as_os_str().to_owned();
-        name.push(end);
-        PathBuf::from(name)
+    let kept = match fs::symlink_metadata(file) {
+        Ok(_) => Some(keep(file, ".before-aion", before.as_bytes()).map_err(fail)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(fail(error)),
     };
-    let kept = beside(".before-aion");
-    let was_there = file.exists();
-    if was_there {
-        fs::write(&kept, before).map_err(fail)?;
-        let mode = fs::metadata(file).map_err(fail)?.permissions();
-        fs::set_permissions(&kept, mode.clone()).map_err(fail)?;
-        let fresh = beside(".new");
-        fs::write(&fresh, after).map_err(fail)?;
-        fs::set_permissions(&fresh, mode).map_err(fail)?;
-        fs::rename(&fresh, file).map_err(fail)?;
-    } else {
-        fs::write(file, after).map_err(fail)?;
-    }
-    Ok(was_there.then_some(kept))
+    replace(file, after.as_bytes(), 0o666).map_err(fail)?;
+    Ok(kept)
 }

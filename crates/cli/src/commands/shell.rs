@@ -10,6 +10,7 @@ use clap_mangen::Man as Page;
 
 use crate::args::{Cli, Completions, Man};
 use crate::exit::{EXIT_CODES, Failure, Outcome};
+use crate::replace::replace;
 
 pub(super) fn completions(args: &Completions) -> Outcome {
     let mut text = Vec::new();
@@ -31,7 +32,7 @@ pub(super) fn man(args: &Man) -> Outcome {
     while let Some(command) = next.pop() {
         next.extend(command.get_subcommands().filter(|c| !c.is_hide_set()).cloned());
         let name = command.get_display_name().unwrap_or("aion").replace(' ', "-");
-        fs::write(dir.join(format!("{name}.1")), page(command)?).map_err(fail)?;
+        replace(&dir.join(format!("{name}.1")), &page(command)?, 0o666).map_err(fail)?;
     }
     Ok(Exit::Success)
 }

@@ -9,11 +9,18 @@ use toml_edit::{DocumentMut, Item, Table, value};
 
 use super::keys::{Key, Kind};
 use crate::exit::Failure;
+use crate::replace::{Within, replace};
 
 /// Sets a value that was checked; without one it is taken out.
-pub(crate) fn set(path: &Path, key: &Key, text: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn set(
+    path: &Path,
+    within: Within<'_>,
+    key: &Key,
+    text: Option<&str>,
+) -> Result<(), Failure> {
     let fail = |error: std::io::Error| Failure::io(format!("write {}", path.display()), &error);
-    let before = match fs::read_to_string(path) {
+    let file = within.file(path).map_err(fail)?;
+    let before = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(Failure::io(format!("read {}", path.display()), &error)),
@@ -22,11 +29,7 @@ pub(crate) fn set(path: &Path, key: &Key, text: Option<&str>) -> Result<(), Fail
         let message = format!("{}: {error}", path.display());
         Failure::new(Exit::Usage, "config.unreadable", message)
     })?;
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(fail)?;
-    }
-    let fresh = path.with_extension("toml.new");
-    fs::write(&fresh, after).and_then(|()| fs::rename(&fresh, path)).map_err(fail)
+    replace(&file, after.as_bytes(), 0o666).map_err(fail)
 }
 
 fn changed(before: &str, key: &Key, text: Option<&str>) -> Result<String, toml_edit::TomlError> {
@@ -52,6 +55,8 @@ fn changed(before: &str, key: &Key, text: Option<&str>) -> Result<String, toml_e
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::super::keys::find;
     use super::*;
 
@@ -69,5 +74,26 @@ mod tests {
         );
         check("[run]\nmax_time = \"1m\"\n", "run.max_time", None, "[run]\n");
         check("run.max_time = \"1m\"\n", "run.max_time", Some("2m"), "run.max_time = \"2m\"\n");
+    }
+
+    #[test]
+    fn a_link_that_a_repository_brings_along_leads_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, root) = (dir.path().join("home"), dir.path().join("work"));
+        let path = root.join(".aion/config.toml");
+        fs::create_dir_all(root.join(".aion")).unwrap();
+        fs::write(&home, "mine = 1\n").unwrap();
+        fs::write(&path, "x = \"$(true)\"\n").unwrap();
+        symlink(&home, root.join(".aion/config.toml.new")).unwrap();
+        let key = find("run.max_time").unwrap();
+        set(&path, Within::Project(&root), key, Some("1m")).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().contains("max_time"));
+        fs::remove_file(&path).unwrap();
+        symlink(&home, &path).unwrap();
+        set(&path, Within::Project(&root), key, Some("1m")).unwrap_err();
+        assert_eq!(fs::read_to_string(&home).unwrap(), "mine = 1\n");
+        set(&path, Within::Own, key, Some("1m")).unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+        assert!(fs::read_to_string(&home).unwrap().contains("max_time"));
     }
 }

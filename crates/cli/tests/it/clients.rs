@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -137,4 +137,27 @@ fn clients_are_told_in_their_own_files_and_words() {
     let refused = home.aion(["mcp", "install", "cursor", "--yes", "--json"]).code(1);
     assert_eq!(refused.error_code(), "mcp.unreadable");
     assert_eq!(fs::read_to_string(&file).unwrap(), "{ // mine\n}\n");
+}
+
+#[test]
+fn links_that_a_repository_brings_along_are_not_written_through() {
+    let home = Home::new();
+    let (outside, file) = (home.path("outside"), home.path("work/.mcp.json"));
+    fs::write(&outside, "mine").unwrap();
+    for name in ["work/.mcp.json.before-aion", "work/.mcp.json.new"] {
+        symlink(&outside, home.path(name)).unwrap();
+    }
+    fs::write(&file, "{\n  \"x\": \"theirs\"\n}\n").unwrap();
+    let install = ["mcp", "install", "claude", "--yes", "--json"];
+    let kept = home.aion(install).code(0).json()["kept_at"].as_str().unwrap().to_owned();
+    assert_eq!(kept, ".mcp.json.before-aion-2");
+    assert!(fs::read_to_string(&file).unwrap().contains("mcpServers"));
+    fs::remove_file(&file).unwrap();
+    symlink(home.path("absent"), &file).unwrap();
+    assert_eq!(home.aion(install).code(1).error_code(), "io");
+    fs::remove_file(&file).unwrap();
+    symlink(&outside, &file).unwrap();
+    assert_eq!(home.aion(install).code(1).error_code(), "io");
+    assert!(!home.path("absent").exists());
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "mine");
 }
