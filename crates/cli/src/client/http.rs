@@ -106,7 +106,9 @@ impl Client {
         // the token.
         let builder = match place.url.strip_prefix("https://") {
             Some(_) => builder,
-            None => builder.no_proxy(),
+            // Nor is a connection kept: a daemon that was started again may have the port of the one
+            // that died, and what is written to the old connection is lost.
+            None => builder.no_proxy().pool_max_idle_per_host(0),
         };
         let builder = builder.tls_backend_preconfigured((*tls).clone());
         let http = builder.build().map_err(|error| silent(&place.url, &error))?;

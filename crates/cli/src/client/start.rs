@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aion_api::{ErrorBody, Exit};
 use nix::fcntl::{Flock, FlockArg};
@@ -25,6 +25,12 @@ const TAIL_BYTES: u64 = 16 * 1024;
 /// How many of its lines are shown.
 const TAIL_LINES: usize = 8;
 
+/// What a daemon says whose directory another process has.
+const LOCKED: &str = "data_dir.locked";
+/// How long it is tried again then, and after which wait.
+const LETTING_GO: Duration = Duration::from_secs(3);
+const AGAIN: Duration = Duration::from_millis(50);
+
 /// How a daemon is started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Start {
@@ -42,8 +48,18 @@ pub(crate) async fn start(dir: &Path, how: &Start) -> Result<DaemonFile, Failure
     if let Look::There(file) = look(dir) {
         return Ok(file);
     }
-    let (mut child, log) = spawn(dir, how)?;
-    let started = tokio::time::timeout(PATIENCE, serving(&mut child)).await;
+    let begun = Instant::now();
+    let (mut child, log, started) = loop {
+        let (mut child, log) = spawn(dir, how)?;
+        let started = tokio::time::timeout(PATIENCE, serving(&mut child)).await;
+        // A daemon that has just ended may let go of its directory a little later.
+        let ending = matches!(&started, Ok(Err(Unserved::Said { body, .. }))
+            if body.error.code == LOCKED && begun.elapsed() < LETTING_GO);
+        if !ending {
+            break (child, log, started);
+        }
+        tokio::time::sleep(AGAIN).await;
+    };
     drop(lock);
     match started {
         Ok(Ok(())) => {}

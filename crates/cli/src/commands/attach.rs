@@ -8,7 +8,7 @@ use aion_api::{
     AgentRow, Exit, MessageAcceptedResponse, MessageParams, StreamFrame, TeamRow, UrgencyParam,
 };
 use aion_core::event::{Event, Recorded};
-use aion_core::id::SlotId;
+use aion_core::id::{Seq, SlotId};
 use aion_core::message::{Recipient, Sender};
 use serde_json::json;
 
@@ -33,6 +33,7 @@ pub(super) async fn run(args: Attach, json: bool) -> Outcome {
         None => None,
     };
     let from = folded(&client, &team.id).await?;
+    let seq = from.seq;
     let listening = Listening::new(client.clone(), team.id.clone(), from.seq, true);
     let lead = find_member(&client, &team.id, "lead").await?;
     let mut attached = Attached {
@@ -45,7 +46,7 @@ pub(super) async fn run(args: Attach, json: bool) -> Outcome {
         paint: Paint::of_stdout(),
         json,
     };
-    attached.greet()?;
+    attached.greet(seq)?;
     attached.follow(listening).await
 }
 
@@ -63,9 +64,12 @@ struct Attached {
 }
 
 impl Attached {
-    fn greet(&self) -> Result<(), Failure> {
+    fn greet(&self, seq: Seq) -> Result<(), Failure> {
         if self.json {
-            return Ok(());
+            // Whatever comes after this event is told: a program need not guess what it missed.
+            return output::json(&json!({
+                "type": "following", "team_id": self.team.id, "seq": seq.0,
+            }));
         }
         let team = clean_line(&self.team.name, 60);
         let who = match &self.member {

@@ -306,6 +306,7 @@ fn a_daemon_elsewhere_is_called_by_tls_alone() {
 
     // The WebSocket goes the same way.
     let mut attached = Going::start(call(&url, Some(cert), &["attach", "far"]));
+    attached.until(|line| line["type"] == "following");
     ran(&mut call(&url, Some(cert), &["message", "send", "lead", "hello"])).code(0);
     attached.until_event("message_sent");
     attached.signal(Signal::SIGINT);
