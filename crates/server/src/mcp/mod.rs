@@ -5,6 +5,7 @@
 //! known from a token alone ([`MemberTokens`]); what the member may do is looked up in its team, call
 //! by call.
 
+mod answers;
 mod door;
 mod framed;
 mod frames;

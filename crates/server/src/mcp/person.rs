@@ -10,7 +10,7 @@ use aion_core::command::{Command, SendMessage};
 use aion_core::message::{Recipient, Urgency};
 use axum::http::request::Parts;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     Implementation, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
     ServerConfig, Tool, ToolAnnotations,
 };
@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::answers::{failed, listed};
 use super::frames::FRAME_BYTES;
 use crate::app::App;
 use crate::auth::{Principal, Via};
@@ -70,10 +71,7 @@ impl ServerHandler for Person {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let mut list = ListToolsResult::with_all_items(tools());
-        list.cache_scope = Some(CacheScope::Private);
-        list.ttl_ms = Some(0);
-        Ok(list)
+        Ok(listed(tools()))
     }
 
     async fn call_tool(
@@ -224,10 +222,6 @@ fn text(value: &impl Serialize) -> Result<String, String> {
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the failure's way")]
 fn why(failure: Failure) -> String {
     format!("{}: {}", failure.code(), failure.detail())
-}
-
-fn failed(text: String) -> CallToolResponse {
-    CallToolResult::error(vec![ContentBlock::text(text)]).into()
 }
 
 /// All of them.

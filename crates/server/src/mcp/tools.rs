@@ -13,15 +13,16 @@ use aion_runtime::tools::{CallContext, ToolEffect, ToolOffer};
 use aion_runtime::{OpenError, TeamHandle, TeamService};
 use axum::http::request::Parts;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorCode,
-    ErrorData, Implementation, JsonObject, ListToolsResult, MetaObject, PaginatedRequestParams,
-    RequestId, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorCode, ErrorData,
+    Implementation, JsonObject, ListToolsResult, MetaObject, PaginatedRequestParams, RequestId,
+    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 
+use super::answers::{failed, listed};
 use super::tokens::{CALLS, Member};
 use crate::auth::secret;
 
@@ -136,11 +137,7 @@ impl ServerHandler for Server {
         let member = self.member(&context)?;
         let (_, role) = place(&self.tools.service, &member).await?;
         let offers = self.tools.service.house().tools.offers(role);
-        let mut list = ListToolsResult::with_all_items(offers.iter().map(tool).collect());
-        // It differs by role, and a role can change.
-        list.cache_scope = Some(CacheScope::Private);
-        list.ttl_ms = Some(0);
-        Ok(list)
+        Ok(listed(offers.iter().map(tool).collect()))
     }
 
     async fn call_tool(
@@ -257,10 +254,6 @@ fn not_a_member() -> ErrorData {
         "this credential belongs to nobody in the team any more; ask for a new one",
         None,
     )
-}
-
-fn failed(text: String) -> CallToolResponse {
-    CallToolResult::error(vec![ContentBlock::text(text)]).into()
 }
 
 /// A tool in the words of MCP.
