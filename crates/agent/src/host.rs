@@ -11,6 +11,8 @@ use aion_core::transcript::Item;
 use aion_core::turn::CallId;
 use futures::future::BoxFuture;
 
+use crate::permission::Layer;
+
 /// What became of a proposed tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permit {
@@ -151,6 +153,15 @@ pub enum HostError {
     Refused(String),
 }
 
+/// The rules that count for an agent's calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Every one.
+    pub layers: Vec<Layer>,
+    /// Why some of them are missing, where they are.
+    pub fault: Option<String>,
+}
+
 /// The house around one agent. Identity is the host's own: no argument names the caller.
 pub trait Host: Send + Sync + fmt::Debug + 'static {
     /// The team's running time, so that "try again in a minute" becomes a point of it.
@@ -173,6 +184,8 @@ pub trait Host: Send + Sync + fmt::Debug + 'static {
         tool: &'a str,
         input: &'a serde_json::Value,
     ) -> BoxFuture<'a, Result<bool, HostError>>;
+    /// The rules that count for the agent's calls at this moment.
+    fn rules(&self) -> BoxFuture<'_, Result<Rules, HostError>>;
     /// Has a coding tool's call judged, and journalled as started where it may run.
     fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>>;
     /// Begins a call whose request was decided: [`Permit::Run`] or [`Permit::Refused`].

@@ -6,6 +6,7 @@
 pub mod host;
 pub mod identity;
 pub mod leash;
+pub mod permission;
 pub mod provider;
 pub mod runtime;
 pub mod scripted;

@@ -28,6 +28,9 @@ use self::place::Root;
 use crate::host::{ToolOutput, ToolSpec};
 use crate::identity::blocking_as;
 use crate::leash::LeashConfig;
+use crate::permission::{Rulebook, Subject};
+
+pub(crate) use self::place::is_guarded;
 
 /// The variables of our own environment that a command may see. Everything else may be a secret.
 pub const VISIBLE_VARIABLES: [&str; 8] =
@@ -93,7 +96,24 @@ pub struct Prepared {
     pub class: ToolClass,
     /// What it would do, in one line.
     pub description: String,
+    /// What it is about, for the rules.
+    pub subject: Subject,
     action: Action,
+}
+
+impl Prepared {
+    /// The same call, for which files that a rule keeps from being read are not there.
+    #[must_use]
+    pub fn hiding(mut self, book: &Arc<Rulebook>) -> Self {
+        if book.hides_some() {
+            match &mut self.action {
+                Action::Glob(call) => call.hide(Arc::clone(book)),
+                Action::Grep(call) => call.hide(Arc::clone(book)),
+                Action::Read(_) | Action::Write(_) | Action::Edit(_) | Action::Bash(_) => {}
+            }
+        }
+        self
+    }
 }
 
 /// What a call does.
@@ -138,6 +158,14 @@ impl Toolbox {
         &self.workspace
     }
 
+    /// The workspace as the file system knows it, and the home directory of commands: where the
+    /// patterns of rules begin.
+    pub fn places(&self) -> (PathBuf, Option<PathBuf>) {
+        let root = self.workspace.canonicalize().unwrap_or_else(|_| self.workspace.clone());
+        let home = self.config.environment.iter().find(|(name, _)| name == "HOME");
+        (root, home.map(|(_, home)| PathBuf::from(home)))
+    }
+
     /// Reads a call's input and says what it would do. An error is for the model.
     pub fn prepare(&self, tool: &str, input: &serde_json::Value) -> Result<Prepared, String> {
         let root = Root::open(&self.workspace)?;
@@ -147,7 +175,7 @@ impl Toolbox {
             "Edit" => edit::prepare(&root, input),
             "Glob" => glob::prepare(&root, input),
             "Grep" => grep::prepare(&root, input),
-            "Bash" => bash::prepare(input),
+            "Bash" => bash::prepare(&root, input),
             other => Err(format!("There is no coding tool {other:?}.")),
         }
     }

@@ -241,6 +241,10 @@ pub enum DecisionParams {
         /// For what else that counts.
         #[serde(default)]
         scope: ScopeParam,
+        /// For a permission with the scope `member` or `team`: the rule that allows from here on, for
+        /// example the request's `suggestion`. Without it the whole tool is allowed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
     },
     /// It may not.
     Deny {

@@ -27,6 +27,12 @@ pub struct RequestRow {
     /// For a permission: the directory it would run in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// For a permission: the rule that wants it to be asked for, and whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<String>,
+    /// For a permission: the rule that would allow calls like this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<String>,
     /// The answers that fit.
     pub choices: Vec<String>,
     /// Whether the lead may decide it too.

@@ -6,7 +6,7 @@ use std::thread;
 use aion_core::command::Command;
 use aion_core::id::RequestId;
 use aion_core::message::Sender;
-use aion_core::permission::GrantScope;
+use aion_core::permission::{GrantScope, PermissionAsk};
 use aion_core::request::{Decision, Request, RequestKind};
 use aion_core::shutdown::{ShutdownHandshake, ShutdownStage};
 use aion_core::team::Team;
@@ -41,10 +41,14 @@ impl Question {
         let (options, keys) = match &request.kind {
             RequestKind::Permission(ask) => (
                 vec![],
-                format!(
-                    "y yes, once · a always, {} for {from} · t {} for the whole team · n no · or type why not",
-                    ask.tool, ask.tool
-                ),
+                match always(ask) {
+                    Some(what) => format!(
+                        "y yes, once · a always {what} for {from} · t {what} for the whole team · n no · or type why not"
+                    ),
+                    None => format!(
+                        "y yes, once · a always exactly this for {from} · n no · or type why not"
+                    ),
+                },
             ),
             RequestKind::Network(ask) => (
                 vec![],
@@ -125,6 +129,16 @@ pub(crate) fn is_for_person(request: &Request) -> bool {
     }
 }
 
+/// What "always" would allow: the rule that fits the call, else the tool; nothing where that is any
+/// command whatever.
+fn always(ask: &PermissionAsk) -> Option<String> {
+    match &ask.suggestion {
+        Some(rule) => Some(rule.to_string()),
+        None if ask.tool == "Bash" => None,
+        None => Some(ask.tool.clone()),
+    }
+}
+
 /// Reads a typed answer. None if it says nothing that could be an answer.
 pub(crate) fn parse(kind: &RequestKind, typed: &str) -> Option<Answer> {
     let typed = typed.trim();
@@ -135,10 +149,24 @@ pub(crate) fn parse(kind: &RequestKind, typed: &str) -> Option<Answer> {
         return None;
     }
     Some(Answer::Decide(match kind {
-        RequestKind::Permission(_) | RequestKind::Network(_) => match lower.as_str() {
-            _ if yes => Decision::Allow { scope: GrantScope::Once },
-            "a" | "always" => Decision::Allow { scope: GrantScope::Member },
-            "t" | "team" => Decision::Allow { scope: GrantScope::Team },
+        RequestKind::Permission(ask) => match lower.as_str() {
+            _ if yes => Decision::ONCE,
+            "a" | "always" => match always(ask) {
+                Some(_) => {
+                    Decision::Allow { scope: GrantScope::Member, rule: ask.suggestion.clone() }
+                }
+                None => Decision::Allow { scope: GrantScope::Action, rule: None },
+            },
+            "t" | "team" if always(ask).is_some() => {
+                Decision::Allow { scope: GrantScope::Team, rule: ask.suggestion.clone() }
+            }
+            _ if no => Decision::Deny { reason: String::new() },
+            _ => Decision::Deny { reason: typed.to_owned() },
+        },
+        RequestKind::Network(_) => match lower.as_str() {
+            _ if yes => Decision::ONCE,
+            "a" | "always" => Decision::Allow { scope: GrantScope::Member, rule: None },
+            "t" | "team" => Decision::Allow { scope: GrantScope::Team, rule: None },
             _ if no => Decision::Deny { reason: String::new() },
             _ => Decision::Deny { reason: typed.to_owned() },
         },
@@ -182,9 +210,7 @@ pub(crate) fn parse(kind: &RequestKind, typed: &str) -> Option<Answer> {
 /// The answer where nobody is asked and everything is allowed.
 pub(crate) fn yes(kind: &RequestKind) -> Answer {
     Answer::Decide(match kind {
-        RequestKind::Permission(_) | RequestKind::Network(_) => {
-            Decision::Allow { scope: GrantScope::Once }
-        }
+        RequestKind::Permission(_) | RequestKind::Network(_) => Decision::ONCE,
         RequestKind::Plan(_) => Decision::ApprovePlan { mode: None },
         RequestKind::Shutdown(handshake) if is_own_wish(handshake) => Decision::ApproveShutdown,
         RequestKind::Shutdown(_) => Decision::ForceShutdown,

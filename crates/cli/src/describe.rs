@@ -473,10 +473,19 @@ fn subject_of(team: &Team, before: &Team, id: aion_core::id::TaskId) -> String {
 fn decided(decision: &Decision) -> String {
     use aion_core::permission::GrantScope;
     match decision {
-        Decision::Allow { scope: GrantScope::Once } => "yes, once".to_owned(),
-        Decision::Allow { scope: GrantScope::Action } => "yes, whenever it does this".to_owned(),
-        Decision::Allow { scope: GrantScope::Member } => "yes, whenever it uses it".to_owned(),
-        Decision::Allow { scope: GrantScope::Team } => "yes, for the whole team".to_owned(),
+        Decision::Allow { scope, rule: Some(rule) } => match scope {
+            GrantScope::Team => format!("yes, and {rule} for the whole team"),
+            GrantScope::Once | GrantScope::Action | GrantScope::Member => {
+                format!("yes, and {rule} for it")
+            }
+        },
+        Decision::Allow { scope, rule: None } => match scope {
+            GrantScope::Once => "yes, once",
+            GrantScope::Action => "yes, whenever it does this",
+            GrantScope::Member => "yes, whenever it uses it",
+            GrantScope::Team => "yes, for the whole team",
+        }
+        .to_owned(),
         Decision::Deny { reason } if reason.is_empty() => "no".to_owned(),
         Decision::Deny { reason } | Decision::Decline { reason: Some(reason) } => {
             format!("no: {reason}")

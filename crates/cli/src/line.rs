@@ -222,7 +222,8 @@ fn decision(answer: Answer) -> DecisionParams {
         Answer::TakeBack => return DecisionParams::Withdraw {},
     };
     match decision {
-        Decision::Allow { scope } => DecisionParams::Allow {
+        Decision::Allow { scope, rule } => DecisionParams::Allow {
+            rule: rule.map(String::from),
             scope: match scope {
                 GrantScope::Once => ScopeParam::Once,
                 GrantScope::Action => ScopeParam::Action,

@@ -17,6 +17,7 @@ use crate::message::{FileRef, Recipient, Sender, Urgency};
 use crate::mode::PermissionMode;
 use crate::permission::{Delegation, ToolClass};
 use crate::request::Decision;
+use crate::rule::{Finding, Rule, SessionRules};
 use crate::task::TaskChange;
 use crate::turn::TurnOutcome;
 
@@ -54,6 +55,12 @@ pub struct Settings {
     pub spawn_allowance: u32,
     /// What the lead may decide.
     pub delegation: Delegation,
+    /// The team's own rules of permission.
+    #[serde(skip_serializing_if = "SessionRules::is_empty")]
+    pub rules: SessionRules,
+    /// The mode that teammates begin in; `default` if not said, and never wider than the lead's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member_mode: Option<PermissionMode>,
     /// The cap on tokens and money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<Cap>,
@@ -66,6 +73,8 @@ impl Default for Settings {
             auto_claim: true,
             spawn_allowance: 5,
             delegation: Delegation::default(),
+            rules: SessionRules::default(),
+            member_mode: None,
             cap: None,
         }
     }
@@ -139,6 +148,10 @@ pub struct ToolProposal {
     pub input: String,
     /// The directory it would run in.
     pub cwd: String,
+    /// What the rules say about it.
+    pub finding: Option<Finding>,
+    /// The rule that would allow calls like it.
+    pub suggestion: Option<Rule>,
 }
 
 /// What a foreign member did by itself.

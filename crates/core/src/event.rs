@@ -16,6 +16,7 @@ use crate::message::{Envelope, Sender};
 use crate::mode::PermissionMode;
 use crate::permission::{Delegation, Grant, ToolClass};
 use crate::request::{Decision, Request, Withdrawal};
+use crate::rule::Finding;
 use crate::task::TaskChange;
 use crate::time::Timestamp;
 use crate::turn::{ToolVerdict, TurnOutcome};
@@ -337,6 +338,9 @@ pub enum Event {
         /// The grant that allowed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grant: Option<GrantId>,
+        /// What the rules said about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        finding: Option<Finding>,
     },
     /// A tool call that had to be asked for begins.
     ToolStarted {

@@ -9,6 +9,7 @@ use crate::id::CallId;
 use crate::id::{GrantId, SlotId};
 use crate::message::Sender;
 use crate::mode::PermissionMode;
+use crate::rule::{Finding, Rule, RuleWord};
 
 /// What a tool can do to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,6 +42,13 @@ pub struct PermissionAsk {
     pub input: String,
     /// The directory it would run in.
     pub cwd: String,
+    /// The rule that was the reason to ask, where one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finding: Option<Finding>,
+    /// The rule that would allow calls like this one, for a person that does not want to be asked
+    /// again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<Rule>,
 }
 
 /// A connection that waits for permission.
@@ -82,6 +90,8 @@ pub enum GrantRule {
     },
     /// Any input of a tool.
     Tool(String),
+    /// What a rule's pattern fits.
+    Pattern(Rule),
     /// A host.
     Host(String),
 }
@@ -107,7 +117,8 @@ impl Grant {
             && match &self.rule {
                 GrantRule::Action { action: a, .. } => *a == action,
                 GrantRule::Tool(t) => t == tool,
-                GrantRule::Host(_) => false,
+                // How a pattern fits is judged outside; a call cites it.
+                GrantRule::Pattern(_) | GrantRule::Host(_) => false,
             }
     }
 
@@ -145,28 +156,56 @@ impl Default for Delegation {
     }
 }
 
-/// What the mode alone says about a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ModeVerdict {
+/// What mode and rules say about a call, before grants that name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
     Run,
-    Ask,
-    Refuse(&'static str),
+    /// A grant may still let it run. Where a rule wants it to be asked for, only one that names
+    /// exactly this action does.
+    Ask {
+        by_rule: bool,
+    },
+    Refuse(String),
 }
 
-/// Judges a class of tool by mode, before grants.
-pub(crate) fn judge(mode: PermissionMode, class: ToolClass) -> ModeVerdict {
-    use ModeVerdict::{Ask, Refuse, Run};
+/// Judges a call. A rule that denies counts most, then the tightness of plan mode, then a rule that
+/// asks, then one that allows, then the mode.
+pub(crate) fn judge(
+    mode: PermissionMode,
+    class: ToolClass,
+    finding: Option<&Finding>,
+) -> Judgement {
+    let says = finding.map(|finding| finding.says);
+    if let Some(finding) = finding.filter(|finding| finding.says == RuleWord::Deny) {
+        return Judgement::Refuse(finding.refusal());
+    }
+    let changes = matches!(class, ToolClass::Edit | ToolClass::Execute);
+    if changes && mode == PermissionMode::Plan {
+        return Judgement::Refuse(
+            "you are in plan mode: only reading is allowed until your plan is approved; submit it with team_submit_plan"
+                .to_owned(),
+        );
+    }
+    match says {
+        Some(RuleWord::Ask) => return Judgement::Ask { by_rule: true },
+        Some(RuleWord::Allow) => return Judgement::Run,
+        Some(RuleWord::Deny) | None => {}
+    }
     match (class, mode) {
         (ToolClass::Read | ToolClass::Team, _)
         | (ToolClass::Edit | ToolClass::Execute, PermissionMode::BypassPermissions)
-        | (ToolClass::Edit, PermissionMode::AcceptEdits) => Run,
-        (ToolClass::Edit | ToolClass::Execute, PermissionMode::Plan) => Refuse(
-            "you are in plan mode: only reading is allowed until your plan is approved; submit it with team_submit_plan",
-        ),
-        (ToolClass::Edit | ToolClass::Execute, PermissionMode::DontAsk) => Refuse(
-            "this needs a permission, and your mode dontAsk refuses what it would have to ask for",
-        ),
-        (ToolClass::Edit | ToolClass::Execute, PermissionMode::Default)
-        | (ToolClass::Execute, PermissionMode::AcceptEdits) => Ask,
+        | (ToolClass::Edit, PermissionMode::AcceptEdits) => Judgement::Run,
+        (ToolClass::Edit | ToolClass::Execute, _) => Judgement::Ask { by_rule: false },
     }
+}
+
+/// Why a call that has to be asked for does not run in a mode that asks nobody.
+pub(crate) fn unasked(finding: Option<&Finding>) -> String {
+    finding.map_or_else(
+        || {
+            "this needs a permission, and your mode dontAsk refuses what it would have to ask for; a rule that allows it would let it run"
+                .to_owned()
+        },
+        Finding::refusal,
+    )
 }

@@ -111,6 +111,11 @@ pub enum Rejection {
     },
     /// Nobody decides his own request.
     OwnRequest,
+    /// A rule does not go with the decision.
+    UnfitRule {
+        /// The rule.
+        rule: String,
+    },
     /// The board refuses.
     Task(TaskRefusal),
     /// The member is not in the state that the command needs.
@@ -168,6 +173,7 @@ impl Rejection {
             Self::AlreadyDecided { .. } => "already_decided",
             Self::WrongDecision { .. } => "wrong_decision",
             Self::OwnRequest => "own_request",
+            Self::UnfitRule { .. } => "unfit_rule",
             Self::Task(refusal) => match refusal {
                 TaskRefusal::Unknown(_) => "unknown_task",
                 TaskRefusal::Closed(_) => "task_closed",
@@ -245,6 +251,10 @@ impl fmt::Display for Rejection {
                 write!(f, "a {kind} request is answered by one of: {}", choices.join(", "))
             }
             Self::OwnRequest => f.write_str("nobody decides his own request"),
+            Self::UnfitRule { rule } => write!(
+                f,
+                "the rule {rule} does not go with this decision: it has to be about the tool that was asked for, for the member or the team"
+            ),
             Self::Task(refusal) => refusal.fmt(f),
             Self::WrongState { slot, needs } => {
                 write!(f, "the member in slot {slot} is not {needs}")

@@ -10,6 +10,7 @@ use crate::mode::PermissionMode;
 use crate::permission::{GrantScope, NetworkAsk, PermissionAsk};
 use crate::plan::PlanSubmission;
 use crate::question::Question;
+use crate::rule::Rule;
 use crate::shutdown::ShutdownHandshake;
 use crate::time::Timestamp;
 
@@ -98,6 +99,9 @@ pub enum Decision {
         /// How far the permission reaches.
         #[serde(default)]
         scope: GrantScope,
+        /// What it allows from here on, where that is a rule's pattern; else the whole tool.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<Rule>,
     },
     /// It does not.
     Deny {
@@ -140,6 +144,9 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// Yes, this once.
+    pub const ONCE: Self = Self::Allow { scope: GrantScope::Once, rule: None };
+
     /// Whether this decision answers that kind of request.
     pub(crate) fn fits(&self, kind: &RequestKind) -> bool {
         match kind {

@@ -2,17 +2,22 @@
 //! name; it never takes an identity from an argument.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use aion_agent::host::{Delta, Host, HostError, Permit, ToolOutput, ToolSpec};
+use aion_agent::host::{Delta, Host, HostError, Permit, Rules, ToolOutput, ToolSpec};
+use aion_agent::permission::Layer;
 use aion_core::Rejection;
 use aion_core::agent::{Agent, Role};
 use aion_core::budget::{Amount, Usage};
 use aion_core::command::{Caller, Command, ToolProposal};
 use aion_core::event::Event;
 use aion_core::id::{ConversationId, Seq, SlotId, TurnId};
+use aion_core::permission::GrantRule;
 use aion_core::prompt;
+use aion_core::rule::{RuleScope, RuleWord};
+use aion_core::team::Team;
 use aion_core::time::Timestamp;
 use aion_core::transcript::Item;
 use aion_core::turn::{CallId, ToolVerdict};
@@ -162,6 +167,26 @@ impl TeamHost {
         Ok(stored.get(..items.len()).is_some_and(|stored| stored == items))
     }
 
+    /// The rules of the machine, the person and the project, and those of the team.
+    async fn rules(&self) -> Result<Rules, HostError> {
+        let slot = self.slot;
+        let (workspace, mut layers) = self
+            .handle
+            .query(move |team| (PathBuf::from(team.workspace()), rules_of(team, slot)))
+            .await
+            .map_err(host_error)?;
+        let policy = Arc::clone(&self.handle.shared().house.policy);
+        // They are files, and files may block.
+        let read = tokio::task::spawn_blocking(move || policy.rules(&workspace)).await;
+        match read.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok(others) => {
+                layers.extend(others);
+                Ok(Rules { layers, fault: None })
+            }
+            Err(why) => Ok(Rules { layers, fault: Some(why) }),
+        }
+    }
+
     async fn propose(&self, proposal: ToolProposal) -> Result<Permit, HostError> {
         let call = proposal.call.clone();
         let committed = match self.submit(Command::ProposeTool(Box::new(proposal))).await {
@@ -262,6 +287,10 @@ impl Host for TeamHost {
         .boxed()
     }
 
+    fn rules(&self) -> BoxFuture<'_, Result<Rules, HostError>> {
+        self.rules().boxed()
+    }
+
     fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>> {
         self.propose(proposal).boxed()
     }
@@ -319,6 +348,27 @@ impl Host for TeamHost {
     fn delta(&self, turn: TurnId, delta: Delta) {
         self.handle.shared().bus.delta(self.slot, turn, delta);
     }
+}
+
+/// The rules that a team carries itself, as far as they are about a member.
+fn rules_of(team: &Team, slot: SlotId) -> Vec<Layer> {
+    let own = team.settings().rules.all().map(|(word, rule)| Layer {
+        word,
+        rule: rule.clone(),
+        scope: RuleScope::Session,
+        grant: None,
+    });
+    let granted = team.grants().filter(|grant| grant.slot.is_none_or(|of| of == slot));
+    let granted = granted.filter_map(|grant| match &grant.rule {
+        GrantRule::Pattern(rule) => Some(Layer {
+            word: RuleWord::Allow,
+            rule: rule.clone(),
+            scope: RuleScope::Session,
+            grant: Some(grant.id),
+        }),
+        GrantRule::Action { .. } | GrantRule::Tool(_) | GrantRule::Host(_) => None,
+    });
+    own.chain(granted).collect()
 }
 
 /// A refusal that is about the call is for the model; one that is about the turn ends it.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use aion_agent::permission::{NoPolicy, Policy};
 use aion_backends::{Backend, BackendChoice, Environment, NoBackend, choose};
 use aion_core::id::{RequestId, TeamId};
 use aion_core::time::{Millis, Timestamp};
@@ -32,6 +33,8 @@ pub struct House {
     pub catalogue: Arc<Catalogue>,
     /// The tools of the team.
     pub tools: TeamTools,
+    /// Where the rules of the machine, the person and the projects come from.
+    pub policy: Arc<dyn Policy>,
     /// Who hands out ways to a team; nobody until somebody listens.
     pub connections: OnceLock<Arc<dyn Connections>>,
 }
@@ -48,6 +51,7 @@ impl House {
             backends,
             tools: TeamTools::new(Arc::clone(&catalogue)),
             catalogue,
+            policy: Arc::new(NoPolicy),
             connections: OnceLock::new(),
         }
     }

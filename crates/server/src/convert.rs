@@ -13,6 +13,7 @@ use aion_core::mailbox::Place;
 use aion_core::message::{Envelope, Sender, Urgency};
 use aion_core::permission::GrantScope;
 use aion_core::request::{Decision, RequestState};
+use aion_core::rule::{InvalidRule, Rule};
 use aion_core::task::{Task, TaskStatus};
 use aion_core::team::Team;
 use aion_core::time::Timestamp;
@@ -341,9 +342,13 @@ pub(crate) fn task_status(status: TaskStatusParam) -> TaskStatus {
 }
 
 /// The command that says a decision.
-pub(crate) fn decision_command(request: RequestId, decision: DecisionParams) -> Command {
+pub(crate) fn decision_command(
+    request: RequestId,
+    decision: DecisionParams,
+) -> Result<Command, Failure> {
     let decision = match decision {
-        DecisionParams::Allow { scope } => Decision::Allow {
+        DecisionParams::Allow { scope, rule: given } => Decision::Allow {
+            rule: given.map(|text| rule(&text)).transpose()?,
             scope: match scope {
                 ScopeParam::Once => GrantScope::Once,
                 ScopeParam::Action => GrantScope::Action,
@@ -359,12 +364,20 @@ pub(crate) fn decision_command(request: RequestId, decision: DecisionParams) -> 
         DecisionParams::ApproveShutdown {} => Decision::ApproveShutdown,
         DecisionParams::RejectShutdown { reason } => Decision::RejectShutdown { reason },
         DecisionParams::ForceShutdown {} => Decision::ForceShutdown,
-        DecisionParams::Withdraw {} => return Command::Withdraw { request },
+        DecisionParams::Withdraw {} => return Ok(Command::Withdraw { request }),
         DecisionParams::Consent {} => Decision::Consent,
         DecisionParams::Decline { reason } => Decision::Decline { reason },
         DecisionParams::Answer { text } => Decision::Answer { text },
     };
-    Command::Decide { request, decision }
+    Ok(Command::Decide { request, decision })
+}
+
+/// A rule as it is written, if it can be used.
+fn rule(text: &str) -> Result<Rule, Failure> {
+    let invalid = |why: String| Failure::invalid("rule.invalid", format!("{text:?}: {why}"));
+    let rule: Rule = text.parse().map_err(|why: InvalidRule| invalid(why.to_string()))?;
+    aion_runtime::check_rule(&rule).map_err(invalid)?;
+    Ok(rule)
 }
 
 #[cfg(test)]
@@ -376,12 +389,12 @@ mod tests {
         let request = RequestId(7);
         assert_eq!(
             decision_command(request, DecisionParams::Withdraw {}),
-            Command::Withdraw { request }
+            Ok(Command::Withdraw { request })
         );
         let decision = Decision::ForceShutdown;
         assert_eq!(
             decision_command(request, DecisionParams::ForceShutdown {}),
-            Command::Decide { request, decision }
+            Ok(Command::Decide { request, decision })
         );
     }
 

@@ -148,6 +148,7 @@ fn status(rejection: &Rejection) -> StatusCode {
         | Rejection::ZeroLimit { .. }
         | Rejection::NoRaise
         | Rejection::WrongDecision { .. }
+        | Rejection::UnfitRule { .. }
         | Rejection::Task(TaskRefusal::Cycle { .. } | TaskRefusal::NoOwner(_)) => {
             StatusCode::UNPROCESSABLE_ENTITY
         }

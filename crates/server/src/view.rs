@@ -176,6 +176,10 @@ fn request_row(team: &Team, request: &Request, now: Timestamp) -> RequestRow {
         tool: ask.map(|ask| ask.tool.clone()),
         input: ask.map(|ask| ask.input.clone()),
         cwd: ask.map(|ask| ask.cwd.clone()),
+        asked_by: ask
+            .and_then(|ask| ask.finding.as_ref())
+            .map(|finding| format!("{} in {}", finding.rule, finding.scope.words())),
+        suggestion: ask.and_then(|ask| ask.suggestion.as_ref()).map(ToString::to_string),
         choices: choices(&request.kind).iter().map(|choice| (*choice).to_owned()).collect(),
         delegated: request.delegated,
         waiting_ms: (now - request.asked_at).0,

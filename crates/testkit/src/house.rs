@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aion_agent::host::{Delta, Host, HostError, Permit, ToolOutput, ToolSpec};
+use aion_agent::host::{Delta, Host, HostError, Permit, Rules, ToolOutput, ToolSpec};
 use aion_core::budget::{Amount, Usage};
 use aion_core::command::ToolProposal;
 use aion_core::id::{RequestId, TurnId};
@@ -261,6 +261,10 @@ impl Host for House {
     ) -> BoxFuture<'a, Result<bool, HostError>> {
         let ends = tool == "team_submit_plan";
         self.call(move |_| Ok(ends))
+    }
+
+    fn rules(&self) -> BoxFuture<'_, Result<Rules, HostError>> {
+        self.call(|_| Ok(Rules::default()))
     }
 
     fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>> {

@@ -12,7 +12,8 @@ use aion_core::turn::{CallId, ToolCallState};
 use futures::future::{join_all, try_join_all};
 
 use super::turn::{Flow, Halt, Turn};
-use crate::host::{Delta, HostError, Permit, ToolOutput, ToolSpec};
+use crate::host::{Delta, HostError, Permit, Rules, ToolOutput, ToolSpec};
+use crate::permission::Rulebook;
 use crate::tools::{Prepared, Toolbox, shown_input};
 
 /// What the model is told of a call that was running when the house fell.
@@ -192,7 +193,15 @@ impl Turn<'_> {
     }
 
     async fn permit_and_run(&self, call: &Call, prepared: Prepared) -> Result<Performed, Halt> {
-        if let Some(reason) = self.permit(call, &prepared).await? {
+        let Rules { layers, fault } = self.runtime.host.rules().await?;
+        let (root, home) = self.runtime.tools.places();
+        let book = Rulebook::new(layers, root, home);
+        let book = Arc::new(match fault {
+            Some(why) => book.unreadable(&why),
+            None => book,
+        });
+        let prepared = prepared.hiding(&book);
+        if let Some(reason) = self.permit(call, &prepared, &book).await? {
             return Ok(Performed::refused(reason));
         }
         let output = self.runtime.tools.run(prepared).await;
@@ -200,7 +209,12 @@ impl Turn<'_> {
     }
 
     /// Has a call judged, waits for a decision where one is needed, and answers why it does not run.
-    async fn permit(&self, call: &Call, prepared: &Prepared) -> Result<Option<String>, HostError> {
+    async fn permit(
+        &self,
+        call: &Call,
+        prepared: &Prepared,
+        book: &Rulebook,
+    ) -> Result<Option<String>, HostError> {
         let turn = self.input.turn;
         let host = &self.runtime.host;
         let cwd = self.runtime.tools.workspace().display().to_string();
@@ -213,6 +227,8 @@ impl Turn<'_> {
             description: prepared.description.clone(),
             input: shown_input(&call.input),
             cwd,
+            finding: book.judge(&call.tool, &prepared.subject, prepared.class),
+            suggestion: book.suggestion(&call.tool, &prepared.subject, prepared.class),
         };
         let mut permit = host.propose(proposal).await?;
         loop {

@@ -12,9 +12,11 @@ use tokio::time::Instant;
 
 use super::input::{parse, property, spec as tool_spec};
 use super::output::HeadAndTail;
+use super::place::Root;
 use super::{Action, Prepared, SHOWN_INPUT_BYTES, ToolConfig, shown};
 use crate::host::{ToolOutput, ToolSpec};
 use crate::leash::{self, LeashedCommand};
+use crate::permission::{Script, Subject};
 
 const DEFAULT_SECONDS: u64 = 120;
 const MAX_SECONDS: u64 = 600;
@@ -56,7 +58,7 @@ pub(super) fn spec() -> ToolSpec {
     )
 }
 
-pub(super) fn prepare(input: &Value) -> Result<Prepared, String> {
+pub(super) fn prepare(root: &Root, input: &Value) -> Result<Prepared, String> {
     let Input { command, timeout_seconds } = parse(&spec(), input)?;
     if command.trim().is_empty() {
         return Err("Bash: the command is empty.".to_owned());
@@ -74,8 +76,13 @@ pub(super) fn prepare(input: &Value) -> Result<Prepared, String> {
             "Bash: the command takes {bytes} bytes; over {SHOWN_INPUT_BYTES} it cannot be shown in whole to the one who has to allow it. Write it to a file with Write, and run that."
         ));
     }
+    let script = Script::read(&command);
+    // Files that decide what runs may be looked at, and everything is looked at where it leads.
+    let inside = |text: &str| root.place(text).is_ok_and(|place| place.is_inside());
+    let subject = Subject::of_command(script, &inside);
     Ok(Prepared {
-        class: ToolClass::Execute,
+        class: if subject.only_looks() { ToolClass::Read } else { ToolClass::Execute },
+        subject,
         description: format!("Run {}", shown(one_line(&command), SHOWN_COMMAND_BYTES)),
         action: Action::Bash(Bash { command, limit: Duration::from_secs(seconds) }),
     })

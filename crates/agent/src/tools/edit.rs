@@ -68,6 +68,7 @@ pub(super) fn prepare(root: &Root, input: &Value) -> Result<Prepared, String> {
     let place = root.place(&file_path)?;
     Ok(Prepared {
         class: place.edit_class(),
+        subject: place.subject(true),
         description: format!("Edit {} ({}){}", place.shown, count(edits.len()), place.note()),
         action: Action::Edit(Edit { place, edits }),
     })

@@ -1,14 +1,17 @@
 //! `Glob`: files by name; it never reads them.
 
+use std::sync::Arc;
+
 use globset::GlobBuilder;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::input::{parse, property, spec as tool_spec};
 use super::place::{Place, Root};
-use super::search::{Stop, walk};
+use super::search::{Hidden, Stop, walk};
 use super::{Action, Prepared};
 use crate::host::{ToolOutput, ToolSpec};
+use crate::permission::Rulebook;
 
 const MAX_FILES: usize = 500;
 const MAX_BYTES: usize = 64 * 1024;
@@ -25,6 +28,7 @@ struct Input {
 pub(super) struct Glob {
     place: Place,
     pattern: String,
+    hidden: Option<Arc<Rulebook>>,
 }
 
 pub(super) fn spec() -> ToolSpec {
@@ -45,13 +49,18 @@ pub(super) fn prepare(root: &Root, input: &Value) -> Result<Prepared, String> {
     let place = root.place(path.as_deref().unwrap_or("."))?;
     Ok(Prepared {
         class: place.read_class(),
+        subject: place.subject(false),
         description: format!("List {pattern} in {}{}", place.shown, place.note()),
-        action: Action::Glob(Glob { place, pattern }),
+        action: Action::Glob(Glob { place, pattern, hidden: None }),
     })
 }
 
 impl Glob {
-    pub(super) fn run(self, stop: &Stop) -> Result<ToolOutput, String> {
+    pub(super) fn hide(&mut self, book: Arc<Rulebook>) {
+        self.hidden = Some(book);
+    }
+
+    pub(super) fn run(mut self, stop: &Stop) -> Result<ToolOutput, String> {
         let matcher = GlobBuilder::new(&self.pattern)
             .literal_separator(true)
             .build()
@@ -62,7 +71,7 @@ impl Glob {
             return Err(format!("{} is no directory.", self.place.shown));
         }
         let (mut found, mut bytes) = (Vec::new(), 0);
-        for entry in walk(directory).filter_map(Result::ok) {
+        for entry in walk(directory, Hidden(self.hidden.take())).filter_map(Result::ok) {
             if stop.is_set() {
                 return Err("The search was stopped.".to_owned());
             }

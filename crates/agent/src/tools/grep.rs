@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
 use grep::regex::{RegexMatcher, RegexMatcherBuilder};
@@ -13,9 +14,10 @@ use serde_json::{Value, json};
 
 use super::input::{parse, property, spec as tool_spec};
 use super::place::{Place, Root};
-use super::search::{Stop, walk};
+use super::search::{Hidden, Stop, walk};
 use super::{Action, Prepared};
 use crate::host::{ToolOutput, ToolSpec};
+use crate::permission::Rulebook;
 
 const DEFAULT_LINES: usize = 250;
 const MAX_BYTES: usize = 64 * 1024;
@@ -53,6 +55,7 @@ enum Output {
 pub(super) struct Grep {
     place: Place,
     input: Input,
+    hidden: Option<Arc<Rulebook>>,
 }
 
 pub(super) fn spec() -> ToolSpec {
@@ -82,13 +85,18 @@ pub(super) fn prepare(root: &Root, input: &Value) -> Result<Prepared, String> {
     let place = root.place(input.path.as_deref().unwrap_or("."))?;
     Ok(Prepared {
         class: place.read_class(),
+        subject: place.subject(false),
         description: format!("Search {} for {:?}{}", place.shown, input.pattern, place.note()),
-        action: Action::Grep(Grep { place, input }),
+        action: Action::Grep(Grep { place, input, hidden: None }),
     })
 }
 
 impl Grep {
-    pub(super) fn run(self, stop: &Stop) -> Result<ToolOutput, String> {
+    pub(super) fn hide(&mut self, book: Arc<Rulebook>) {
+        self.hidden = Some(book);
+    }
+
+    pub(super) fn run(mut self, stop: &Stop) -> Result<ToolOutput, String> {
         let matcher = RegexMatcherBuilder::new()
             .case_insensitive(self.input.ignore_case)
             .build(&self.input.pattern)
@@ -103,7 +111,7 @@ impl Grep {
             left: self.input.limit.unwrap_or(DEFAULT_LINES).max(1),
             cut: false,
         };
-        for entry in walk(start).filter_map(Result::ok) {
+        for entry in walk(start, Hidden(self.hidden.take())).filter_map(Result::ok) {
             if stop.is_set() {
                 return Err("The search was stopped.".to_owned());
             }

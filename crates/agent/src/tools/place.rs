@@ -7,6 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use aion_core::permission::ToolClass;
 
+use crate::permission::Subject;
+
 /// More links than this in one path are a loop.
 const MAX_LINKS: usize = 40;
 
@@ -62,16 +64,17 @@ impl Place {
         if self.inside { ToolClass::Read } else { ToolClass::Execute }
     }
 
-    /// The class of changing it. Git's own files run commands, so changing them counts as running.
+    /// The class of changing it. Git's own files run commands, and settings of agents decide what
+    /// may run, so changing them counts as running.
     pub(super) fn edit_class(&self) -> ToolClass {
-        if self.inside && !self.in_git() { ToolClass::Edit } else { ToolClass::Execute }
+        if self.inside && !self.is_guarded() { ToolClass::Edit } else { ToolClass::Execute }
     }
 
     /// What makes it special, for a description.
     pub(super) fn note(&self) -> &'static str {
-        match (self.inside, self.in_git()) {
+        match (self.inside, self.is_guarded()) {
             (false, _) => " (outside the workspace)",
-            (true, true) => " (one of git's own files)",
+            (true, true) => " (it decides what runs or what is allowed)",
             (true, false) => "",
         }
     }
@@ -88,13 +91,34 @@ impl Place {
         }
     }
 
-    fn in_git(&self) -> bool {
-        self.inside
-            && self
-                .path
-                .strip_prefix(self.root.path())
-                .is_ok_and(|relative| relative.components().any(|c| c.as_os_str() == ".git"))
+    /// What rules meet.
+    pub(super) fn subject(&self, writes: bool) -> Subject {
+        Subject::Path {
+            path: self.path.clone(),
+            given: self.given.clone(),
+            writes,
+            guarded: writes && self.is_guarded(),
+        }
     }
+
+    /// Whether it is inside the workspace.
+    pub(super) fn is_inside(&self) -> bool {
+        self.inside
+    }
+
+    fn is_guarded(&self) -> bool {
+        self.inside && self.path.strip_prefix(self.root.path()).is_ok_and(is_guarded)
+    }
+}
+
+/// Whether a path below the workspace is one that decides what runs or what is allowed: git's own
+/// files, and the settings of agents.
+pub(crate) fn is_guarded(below: &Path) -> bool {
+    const SETTINGS: [&str; 7] =
+        [".aion", ".claude", ".codex", ".gemini", ".cursor", ".vscode", ".mcp.json"];
+    let mut names = below.components().map(|c| c.as_os_str().to_string_lossy().to_lowercase());
+    let is_setting = names.next().is_some_and(|first| SETTINGS.contains(&first.as_str()));
+    is_setting || below.components().any(|c| c.as_os_str().eq_ignore_ascii_case(".git"))
 }
 
 /// Follows a path from `root`. Parts that do not exist stay as they are written.

@@ -51,6 +51,7 @@ pub(super) fn prepare(root: &Root, input: &Value) -> Result<Prepared, String> {
     let place = root.place(&file_path)?;
     Ok(Prepared {
         class: place.read_class(),
+        subject: place.subject(false),
         description: format!("Read {}{}", place.shown, place.note()),
         action: Action::Read(Read {
             place,

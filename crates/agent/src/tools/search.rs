@@ -10,6 +10,7 @@ use ignore::{Walk, WalkBuilder};
 
 use super::blocking;
 use crate::host::ToolOutput;
+use crate::permission::Rulebook;
 
 /// Says whether the one who asked is gone.
 pub(super) struct Stop(Arc<AtomicBool>);
@@ -43,14 +44,25 @@ pub(super) fn stoppable(
     .boxed()
 }
 
-/// The files below a directory, by name: what git ignores and git's own files are left out.
-pub(super) fn walk(directory: &Path) -> Walk {
+/// What rules keep from being read.
+#[derive(Debug, Default)]
+pub(super) struct Hidden(pub(super) Option<Arc<Rulebook>>);
+
+impl Hidden {
+    fn hides(&self, path: &Path) -> bool {
+        self.0.as_ref().is_some_and(|book| book.hides(path))
+    }
+}
+
+/// The files below a directory, by name: what git ignores, git's own files and what is hidden are
+/// left out.
+pub(super) fn walk(directory: &Path, hidden: Hidden) -> Walk {
     WalkBuilder::new(directory)
         .hidden(false)
         .require_git(false)
         .git_global(false)
         .follow_links(false)
-        .filter_entry(|entry| entry.file_name() != ".git")
+        .filter_entry(move |entry| entry.file_name() != ".git" && !hidden.hides(entry.path()))
         .sort_by_file_path(Path::cmp)
         .build()
 }

@@ -43,6 +43,7 @@ pub(super) fn prepare(root: &Root, input: &Value) -> Result<Prepared, String> {
     let place = root.place(&file_path)?;
     Ok(Prepared {
         class: place.edit_class(),
+        subject: place.subject(true),
         description: format!("Write {} bytes to {}{}", content.len(), place.shown, place.note()),
         action: Action::Write(Write { place, content }),
     })

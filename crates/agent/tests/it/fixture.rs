@@ -9,7 +9,6 @@ use aion_agent::runtime::{AgentRuntime, Controls, RuntimeConfig, TurnEnd, TurnIn
 use aion_agent::scripted::{Scenario, Scripted};
 use aion_agent::tools::{ToolConfig, Toolbox};
 use aion_core::id::{AgentName, RequestId, TurnId};
-use aion_core::permission::GrantScope;
 use aion_core::request::Decision;
 use aion_core::transcript::{Content, Item};
 use aion_core::turn::TurnOutcome;
@@ -72,7 +71,7 @@ pub(crate) async fn play(
             biased;
             end = &mut turn => return end,
             request = requests.next() => {
-                let decision = Decision::Allow { scope: GrantScope::default() };
+                let decision = Decision::ONCE;
                 controls.answers.put(request.unwrap(), decision);
             }
         }

@@ -177,9 +177,13 @@ async fn the_class_says_where_a_path_really_leads() {
         edits("in/../.git/hooks/pre-commit"),
         (
             ToolClass::Execute,
-            "Write 0 bytes to .git/hooks/pre-commit (one of git's own files)".into()
+            "Write 0 bytes to .git/hooks/pre-commit (it decides what runs or what is allowed)"
+                .into()
         )
     );
+    for settings in [".aion/config.toml", ".claude/settings.json", ".mcp.json", ".GIT/config"] {
+        assert_eq!(edits(settings).0, ToolClass::Execute, "{settings}");
+    }
     assert_eq!(read(".git/config").0, ToolClass::Read);
     assert_eq!(
         class(&tools, "Glob", &json!({ "pattern": "*", "path": "out" })).0,
@@ -288,9 +292,13 @@ async fn commands_run_in_the_workspace_and_see_no_secret() {
     );
     assert!(long.starts_with("xxx") && long.ends_with("xend\n"));
     assert_eq!(
-        class(&tools, "Bash", &json!({ "command": "echo a\n  echo b" })),
-        (ToolClass::Execute, "Run echo a ⏎ echo b".into())
+        class(&tools, "Bash", &json!({ "command": "make a\n  echo b" })),
+        (ToolClass::Execute, "Run make a ⏎ echo b".into())
     );
+    // What only looks inside the workspace is a way of reading.
+    let looks = |command: &str| class(&tools, "Bash", &json!({ "command": command })).0;
+    assert_eq!(looks("echo a; ls ."), ToolClass::Read);
+    assert_eq!(looks("cat /etc/passwd"), ToolClass::Execute);
     // What is not shown is not left unsaid.
     let padded = format!("ls {}; rm -r src", "x".repeat(300));
     let (_, description) = class(&tools, "Bash", &json!({ "command": padded }));

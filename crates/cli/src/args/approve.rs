@@ -45,8 +45,17 @@ pub(crate) struct Agree {
     #[arg(required = true)]
     pub(crate) ids: Vec<String>,
     /// For what else a permission counts
-    #[arg(long, value_enum, default_value_t, value_name = "SCOPE")]
-    pub(crate) scope: Scope,
+    #[arg(long, value_enum, value_name = "SCOPE", conflicts_with = "always")]
+    pub(crate) scope: Option<Scope>,
+    /// Allow what the suggested rule fits, for the whole team; `aion approve show` shows the rule
+    #[arg(long)]
+    pub(crate) always: bool,
+    /// Allow what this rule fits, instead of the suggested one, for example 'Bash(cargo test:*)'
+    #[arg(long, value_name = "RULE")]
+    pub(crate) rule: Option<String>,
+    /// Keep the rule in your own settings too, for all teams
+    #[arg(long)]
+    pub(crate) save: bool,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }

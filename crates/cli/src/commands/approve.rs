@@ -72,7 +72,13 @@ async fn show(args: &OneRequest, json: bool) -> Outcome {
     field("for", &row.kind.replace('_', " "))?;
     field("waiting", &waiting(row.waiting_ms))?;
     field("what", &row.what)?;
-    for (name, value) in [("tool", &row.tool), ("input", &row.input), ("in", &row.cwd)] {
+    for (name, value) in [
+        ("tool", &row.tool),
+        ("input", &row.input),
+        ("in", &row.cwd),
+        ("asked by", &row.asked_by),
+        ("always", &row.suggestion),
+    ] {
         if let Some(value) = value {
             field(name, value)?;
         }
@@ -90,21 +96,53 @@ async fn show(args: &OneRequest, json: bool) -> Outcome {
 }
 
 async fn yes(args: &Agree, json: bool) -> Outcome {
+    let lasting = args.always || args.rule.is_some() || args.save;
     let scope = match args.scope {
-        Scope::Once => ScopeParam::Once,
-        Scope::Action => ScopeParam::Action,
-        Scope::Member => ScopeParam::Member,
-        Scope::Team => ScopeParam::Team,
+        None if lasting => ScopeParam::Team,
+        None | Some(Scope::Once) => ScopeParam::Once,
+        Some(Scope::Action) => ScopeParam::Action,
+        Some(Scope::Member) => ScopeParam::Member,
+        Some(Scope::Team) => ScopeParam::Team,
     };
+    if lasting && matches!(scope, ScopeParam::Once | ScopeParam::Action) {
+        return Err(Failure::usage("a rule counts for the member or the team")
+            .with_hint("--scope member, --scope team, or --always"));
+    }
     let client = connect(&args.reach).await?;
-    let agree = |request: &ApprovalResponse| agreed(request, scope);
-    decide(&client, &args.ids, agree, json).await
+    let agree = |request: &ApprovalResponse| {
+        let rule = match &args.rule {
+            Some(rule) => Some(rule.clone()),
+            None if lasting => Some(suggested(request)?),
+            None => None,
+        };
+        agreed(request, scope, rule)
+    };
+    let done = decide(&client, &args.ids, agree, json).await?;
+    Ok(done)
 }
 
-fn agreed(request: &ApprovalResponse, scope: ScopeParam) -> Result<DecisionParams, Failure> {
+/// The rule that goes with a request.
+fn suggested(request: &ApprovalResponse) -> Result<String, Failure> {
+    request.row.suggestion.clone().ok_or_else(|| {
+        let id = short(request);
+        Failure::usage(format!(
+            "no rule is suggested for {id}: one that fits it would fit much more"
+        ))
+        .with_hint(format!("aion approve yes {id}, or name a rule with --rule"))
+    })
+}
+
+fn agreed(
+    request: &ApprovalResponse,
+    scope: ScopeParam,
+    rule: Option<String>,
+) -> Result<DecisionParams, Failure> {
     let fits = |choice: &str| request.row.choices.iter().any(|known| known == choice);
     if fits("allow") {
-        Ok(DecisionParams::Allow { scope })
+        Ok(DecisionParams::Allow { scope, rule })
+    } else if rule.is_some() {
+        let id = short(request);
+        Err(Failure::usage(format!("{id} is no permission, and no rule goes with it")))
     } else if fits("approve_plan") {
         Ok(DecisionParams::ApprovePlan { mode: None })
     } else if fits("approve_shutdown") {
@@ -274,6 +312,8 @@ mod tests {
             tool: None,
             input: None,
             cwd: None,
+            asked_by: None,
+            suggestion: None,
             choices: choices.iter().map(|choice| (*choice).to_owned()).collect(),
             delegated: false,
             waiting_ms: 42_000,
@@ -300,9 +340,13 @@ mod tests {
     #[test]
     fn a_word_becomes_the_decision_that_fits() {
         let yes = |choices: &[&str]| {
-            agreed(&request("t", 1, choices), ScopeParam::Team).map_err(|failure| failure.exit())
+            agreed(&request("t", 1, choices), ScopeParam::Team, None)
+                .map_err(|failure| failure.exit())
         };
-        assert_eq!(yes(&["allow", "deny"]), Ok(DecisionParams::Allow { scope: ScopeParam::Team }));
+        assert_eq!(
+            yes(&["allow", "deny"]),
+            Ok(DecisionParams::Allow { scope: ScopeParam::Team, rule: None })
+        );
         assert_eq!(yes(&["force_shutdown", "withdraw"]), Ok(DecisionParams::ForceShutdown {}));
         assert_eq!(yes(&["consent", "decline"]), Ok(DecisionParams::Consent {}));
         assert_eq!(yes(&["answer", "decline"]), Err(Exit::Usage));

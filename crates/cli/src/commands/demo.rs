@@ -276,7 +276,7 @@ fn git(site: &Path, args: &[&str]) -> Result<(), Failure> {
 fn demo_answer(kind: &RequestKind) -> Answer {
     match kind {
         RequestKind::Permission(ask) if ask.tool == "Write" => {
-            Answer::Decide(Decision::Allow { scope: GrantScope::Team })
+            Answer::Decide(Decision::Allow { scope: GrantScope::Team, rule: None })
         }
         other => answer::yes(other),
     }

@@ -27,7 +27,7 @@ then = "Done."
 
 [[agent."*".rule]]
 when = [{ given_text = "Wait for me" }]
-call = [{ tool = "Bash", input = { command = "true" } }]
+call = [{ tool = "Bash", input = { command = "touch waited" } }]
 then = "Done."
 
 [[agent."*".rule]]

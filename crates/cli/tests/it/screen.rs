@@ -217,8 +217,6 @@ fn the_demo_asks_a_person_and_tells_above_the_question() {
         on.type_line("y");
         on.until("▲ builder asks (permission):");
         on.type_line("y");
-        on.until("▲ writer asks (permission):");
-        on.type_line("y");
         let (code, lines) = on.end();
         let shown = lines.join("\n");
         assert_eq!(code, Some(0), "{shown}");

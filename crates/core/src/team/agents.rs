@@ -34,6 +34,9 @@ impl Team {
         }
         self.check_member(member)?;
         let mut member = member.clone();
+        if member.mode == PermissionMode::Default {
+            member.mode = self.settings.member_mode.unwrap_or_default();
+        }
         if authority == Authority::Lead
             && let Some(lead) = self.lead()
         {

@@ -1,10 +1,10 @@
 //! Limits as refusals that name them.
 
 use crate::agent::MemberSpec;
-use crate::command::Caller;
+use crate::command::{Caller, Settings};
 use crate::id::{InvalidName, SlotId};
-use crate::limits::Limits;
 use crate::rejection::Rejection;
+use crate::rule::RULES;
 use crate::time::Timestamp;
 
 use super::Team;
@@ -32,7 +32,9 @@ pub(super) fn path(limit: &'static str, text: &str) -> Result<(), Rejection> {
 }
 
 /// Refuses settings with which a team cannot work.
-pub(super) fn settings(limits: &Limits) -> Result<(), Rejection> {
+pub(super) fn settings(settings: &Settings) -> Result<(), Rejection> {
+    within("rules", RULES as u64, settings.rules.len() as u64)?;
+    let limits = &settings.limits;
     let needed: [(&'static str, u64); 11] = [
         ("members", limits.members.into()),
         ("unread", limits.unread.into()),

@@ -62,7 +62,7 @@ impl Team {
                     lead.name = AgentName::lead();
                 }
                 checks::team_name(name)?;
-                checks::settings(&settings.limits)?;
+                checks::settings(settings)?;
                 checks::member_words(&lead)?;
                 checks::path("workspace_bytes", workspace)?;
                 checks::word("owner_bytes", owner)?;
@@ -96,7 +96,7 @@ impl Team {
             }
             Command::Configure { settings } => {
                 self.person(caller, "change the settings")?;
-                checks::settings(&settings.limits)?;
+                checks::settings(settings)?;
                 d.push(Event::SettingsChanged { settings: (**settings).clone() });
                 self.release_budget(d, settings.cap);
                 Ok(())

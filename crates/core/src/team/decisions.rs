@@ -7,9 +7,10 @@ use crate::event::Event;
 use crate::id::{RequestId, SlotId};
 use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency};
 use crate::mode::PermissionMode;
-use crate::permission::{Grant, GrantRule, GrantScope, ModeVerdict, ToolClass, judge};
+use crate::permission::{Grant, GrantRule, GrantScope, Judgement, ToolClass, judge};
 use crate::rejection::Rejection;
 use crate::request::{Decision, Request, RequestKind, RequestState};
+use crate::rule::Rule;
 use crate::shutdown::ShutdownHandshake;
 
 use super::agents::{register, tell_lead};
@@ -35,6 +36,7 @@ impl Team {
             });
         }
         self.may_decide(caller, request, decision)?;
+        check_rule(&request.kind, decision)?;
         let by = Sender::from(caller);
         let delegated = matches!(caller, Caller::Agent(SlotId::LEAD)) && request.delegated;
         d.push(Event::RequestDecided { request: id, by, decision: decision.clone(), delegated });
@@ -127,7 +129,7 @@ impl Team {
                 }
                 (
                     RequestKind::Permission(_) | RequestKind::Network(_),
-                    Decision::Allow { scope: GrantScope::Once },
+                    Decision::Allow { scope: GrantScope::Once, rule: None },
                 ) => self.is_delegated_still(request) && self.lead_may_itself(&request.kind),
                 (RequestKind::Plan(_), Decision::ReturnPlan { .. }) => {
                     self.is_delegated_still(request)
@@ -180,7 +182,8 @@ impl Team {
             RequestKind::Permission(ask) => ask.class,
             _ => ToolClass::Execute,
         };
-        !matches!(judge(mode, class), ModeVerdict::Refuse(_))
+        let unasked = mode == PermissionMode::DontAsk && class != ToolClass::Read;
+        !unasked && !matches!(judge(mode, class, None), Judgement::Refuse(_))
     }
 
     fn permission_decided(
@@ -195,8 +198,8 @@ impl Team {
             return;
         };
         let allowed = matches!(decision, Decision::Allow { .. });
-        if let Decision::Allow { scope } = decision {
-            self.remember(d, request, slot, *scope, by, orphaned);
+        if let Decision::Allow { scope, rule } = decision {
+            self.remember(d, request, slot, *scope, rule.as_ref(), by, orphaned);
         }
         let body = match &request.kind {
             RequestKind::Network(ask) => ProtocolMessage::SandboxPermissionResponse {
@@ -221,18 +224,24 @@ impl Team {
     }
 
     /// Keeps an "allow" as far as it reaches.
+    #[expect(clippy::too_many_arguments, reason = "they are one decision and what it is about")]
     fn remember(
         &self,
         d: &mut Draft,
         request: &Request,
         slot: SlotId,
         scope: GrantScope,
+        pattern: Option<&Rule>,
         by: Sender,
         orphaned: bool,
     ) {
         let (tool_rule, action, words) = match &request.kind {
             RequestKind::Permission(ask) => {
-                (GrantRule::Tool(ask.tool.clone()), Some(ask.action), ask.tool.clone())
+                let (rule, words) = match pattern {
+                    Some(rule) => (GrantRule::Pattern(rule.clone()), rule.to_string()),
+                    None => (GrantRule::Tool(ask.tool.clone()), ask.tool.clone()),
+                };
+                (rule, Some(ask.action), words)
             }
             RequestKind::Network(ask) => {
                 (GrantRule::Host(ask.host.clone()), None, ask.host.clone())
@@ -382,6 +391,15 @@ impl Team {
             d.send(Sender::System, to, vec![slot], Body::Text(text), Urgency::Wake);
         }
     }
+}
+
+/// A rule that goes with an "allow" is about the tool that was asked for, and reaches further than
+/// the one call.
+fn check_rule(kind: &RequestKind, decision: &Decision) -> Result<(), Rejection> {
+    let Decision::Allow { scope, rule: Some(rule) } = decision else { return Ok(()) };
+    let fits = matches!(kind, RequestKind::Permission(ask) if rule.concerns(&ask.tool))
+        && matches!(scope, GrantScope::Member | GrantScope::Team);
+    if fits { Ok(()) } else { Err(Rejection::UnfitRule { rule: rule.to_string() }) }
 }
 
 /// A cap with a higher most. A field that is not asked for stays as it is.

@@ -8,15 +8,20 @@ use crate::id::CallId;
 use crate::id::{GrantId, MessageId, RequestId, SlotId, TurnId};
 use crate::message::{Body, ProtocolMessage, Recipient, Sender, Urgency, shorten};
 use crate::mode::PermissionMode;
-use crate::permission::{ModeVerdict, NetworkAsk, PermissionAsk, ToolClass, judge};
+use crate::permission::{
+    GrantRule, Judgement, NetworkAsk, PermissionAsk, ToolClass, judge, unasked,
+};
 use crate::rejection::Rejection;
 use crate::request::{Decision, RequestKind, RequestState};
+use crate::rule::{Finding, RuleScope, RuleWord};
 use crate::turn::{ToolCallState, ToolVerdict, Turn};
 
 use super::Team;
 use super::checks;
 use super::draft::Draft;
 
+/// The longest rule that is cited, or reason why none could be asked, in bytes.
+const FINDING_BYTES: u64 = 2 * 1024;
 /// The longest input that a person is shown with a permission request, in bytes.
 const INPUT_BYTES: usize = 16 * 1024;
 
@@ -31,7 +36,8 @@ impl Team {
         checks::word("call_bytes", &p.call)?;
         checks::word("tool_bytes", &p.tool)?;
         checks::path("cwd_bytes", &p.cwd)?;
-        let (verdict, grant) = self.judge_tool(d, agent, turn, p);
+        let finding = self.standing(agent, p)?;
+        let (verdict, grant) = self.judge_tool(d, agent, turn, p, finding);
         let new_request = match &verdict {
             ToolVerdict::Ask { request } if !self.requests.contains_key(request) => Some(*request),
             ToolVerdict::Ask { .. } | ToolVerdict::Run | ToolVerdict::Refused { .. } => None,
@@ -46,11 +52,33 @@ impl Team {
             description: shorten(&p.description, 1_024),
             verdict,
             grant,
+            finding: finding.cloned(),
         });
         if let Some(request) = new_request {
-            self.ask_permission(d, agent, turn, p, request);
+            self.ask_permission(d, agent, turn, p, finding, request);
         }
         Ok(())
+    }
+
+    /// What the rules said, as far as it stands: a rule of this team that is gone allows nothing.
+    fn standing<'p>(
+        &self,
+        agent: &Agent,
+        p: &'p ToolProposal,
+    ) -> Result<Option<&'p Finding>, Rejection> {
+        let Some(finding) = &p.finding else { return Ok(None) };
+        checks::within("rule_bytes", FINDING_BYTES, finding.rule.len() as u64)?;
+        let stands = match (finding.says, finding.scope, finding.grant) {
+            (RuleWord::Allow, _, Some(grant)) => self.grants.get(&grant).is_some_and(|grant| {
+                grant.slot.is_none_or(|slot| slot == agent.slot)
+                    && matches!(&grant.rule, GrantRule::Pattern(rule) if rule.to_string() == finding.rule)
+            }),
+            (RuleWord::Allow, RuleScope::Session, None) => {
+                self.settings.rules.allow.iter().any(|rule| rule.to_string() == finding.rule)
+            }
+            (RuleWord::Allow | RuleWord::Ask | RuleWord::Deny, _, _) => true,
+        };
+        Ok(Some(finding).filter(|_| stands))
     }
 
     fn judge_tool(
@@ -59,6 +87,7 @@ impl Team {
         agent: &Agent,
         turn: &Turn,
         p: &ToolProposal,
+        finding: Option<&Finding>,
     ) -> (ToolVerdict, Option<GrantId>) {
         let refused = |reason: &str| (ToolVerdict::Refused { reason: reason.to_owned() }, None);
         match turn.calls.get(&p.call) {
@@ -80,20 +109,23 @@ impl Team {
         }
         let denied = self.denials.contains(&p.action);
         let harmless = matches!(p.class, ToolClass::Read | ToolClass::Team);
-        let asks = match judge(agent.mode, p.class) {
-            ModeVerdict::Refuse(reason) => return refused(reason),
-            ModeVerdict::Run => denied && !harmless,
-            ModeVerdict::Ask => true,
+        let by_rule = match judge(agent.mode, p.class, finding) {
+            Judgement::Refuse(reason) => return (ToolVerdict::Refused { reason }, None),
+            // What the person denied once, neither a mode nor a rule lets run.
+            Judgement::Run if denied && !harmless => false,
+            Judgement::Run => return (ToolVerdict::Run, finding.and_then(|f| f.grant)),
+            Judgement::Ask { by_rule } => by_rule,
         };
-        if !asks {
-            return (ToolVerdict::Run, None);
-        }
+        let exact_alone = denied || by_rule;
         let exact = self.grants.values().find(|g| {
             g.covers(agent.slot, &p.tool, p.action)
-                && (!denied || (g.is_exact() && g.by == Sender::User))
+                && (!exact_alone || (g.is_exact() && g.by == Sender::User))
         });
         if let Some(grant) = exact {
             return (ToolVerdict::Run, Some(grant.id));
+        }
+        if agent.mode == PermissionMode::DontAsk {
+            return (ToolVerdict::Refused { reason: unasked(finding.filter(|_| by_rule)) }, None);
         }
         if self.open_requests_of(agent.slot) >= self.settings.limits.open_requests as usize {
             return refused("too many of your requests wait for an answer; wait for one of them");
@@ -116,12 +148,15 @@ impl Team {
         agent: &Agent,
         turn: &Turn,
         p: &ToolProposal,
+        finding: Option<&Finding>,
         expected: RequestId,
     ) {
         let input = shorten(&p.input, INPUT_BYTES);
         let description = shorten(&p.description, 1_024);
-        // What was denied once is decided by the person alone.
+        // What was denied once, or what a rule wants to be asked for, is decided by the person alone.
+        let finding = finding.filter(|finding| finding.says == RuleWord::Ask);
         let delegated = agent.role == Role::Teammate
+            && finding.is_none()
             && self.settings.delegation.tools.contains(&p.tool)
             && !self.denials.contains(&p.action);
         let kind = RequestKind::Permission(PermissionAsk {
@@ -132,6 +167,8 @@ impl Team {
             description: description.clone(),
             input: input.clone(),
             cwd: p.cwd.clone(),
+            finding: finding.cloned(),
+            suggestion: p.suggestion.clone(),
         });
         let request = d.open(Sender::Agent(agent.slot), Some(turn.id), kind, delegated);
         debug_assert_eq!(request, expected, "the verdict names the request that is opened");

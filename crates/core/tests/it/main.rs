@@ -9,6 +9,7 @@ mod mail;
 mod permissions;
 mod prompts;
 mod requests;
+mod rules;
 mod size;
 mod tasks;
 mod thirteen;

@@ -20,7 +20,7 @@ fn decide(w: &World, decision: Decision) -> Command {
 }
 
 fn allow(scope: GrantScope) -> Decision {
-    Decision::Allow { scope }
+    Decision::Allow { scope, rule: None }
 }
 
 fn deny() -> Decision {

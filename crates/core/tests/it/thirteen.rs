@@ -39,7 +39,7 @@ fn all_thirteen_are_produced_delivered_acted_on_and_replayed() {
     w.ok(Caller::Agent(ANN), &proposal(turn, "c1", "Bash", ToolClass::Execute));
     assert!(w.is_active(LEAD));
     let decide = |w: &World, decision| Command::Decide { request: w.open_request(), decision };
-    w.ok(Caller::Agent(LEAD), &decide(&w, Decision::Allow { scope: GrantScope::Once }));
+    w.ok(Caller::Agent(LEAD), &decide(&w, Decision::ONCE));
     w.ok(Caller::Agent(ANN), &Command::StartTool { turn, call: "c1".to_owned() });
 
     // sandbox_permission_request and _response: the connection goes on.
@@ -48,13 +48,13 @@ fn all_thirteen_are_produced_delivered_acted_on_and_replayed() {
     let request = w.open_request();
     let lead_turn = w.turn(LEAD);
     w.ok(Caller::Agent(LEAD), &Command::TakeMail { turn: lead_turn, step: 1 });
-    w.ok(Caller::Agent(LEAD), &decide(&w, Decision::Allow { scope: GrantScope::Once }));
+    w.ok(Caller::Agent(LEAD), &decide(&w, Decision::ONCE));
     w.ok(Caller::Agent(ANN), &Command::TakeAnswer { turn, request });
     assert!(w.team.request(request).is_none());
 
     // team_permission_update: a grant of the person for everybody takes effect for Bob.
     w.ok(Caller::Agent(ANN), &proposal(turn, "c2", "Make", ToolClass::Execute));
-    w.ok(USER, &decide(&w, Decision::Allow { scope: GrantScope::Team }));
+    w.ok(USER, &decide(&w, Decision::Allow { scope: GrantScope::Team, rule: None }));
     let bob = w.wake(BOB);
     let events = w.ok(Caller::Agent(BOB), &proposal(bob, "b1", "Make", ToolClass::Execute));
     assert!(matches!(&events[0], Event::ToolProposed { grant: Some(_), .. }));

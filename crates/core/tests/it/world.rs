@@ -63,6 +63,8 @@ pub(crate) fn proposal(turn: TurnId, call: &str, tool: &str, class: ToolClass) -
         description: format!("use {tool}"),
         input: input.to_string(),
         cwd: "/w".to_owned(),
+        finding: None,
+        suggestion: None,
     }))
 }
 

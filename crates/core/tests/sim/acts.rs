@@ -11,6 +11,7 @@ use aion_core::id::{MessageId, RequestId, SlotId, TaskId, TeamId, TurnId};
 use aion_core::message::{Recipient, Sender, Urgency};
 use aion_core::permission::ToolClass;
 use aion_core::request::{ActionHash, Decision, RequestKind};
+use aion_core::rule::{Finding, RuleScope, RuleWord};
 use aion_core::task::{Task, TaskChange, TaskStatus};
 use aion_core::turn::{ToolVerdict, Turn};
 use aion_core::{Caller, Command};
@@ -304,6 +305,10 @@ impl World {
             _ => format!("call-{step}-{}", self.rng.below(1_000)),
         };
         let action = ActionHash::of_text(&format!("{tool} {number}"));
+        let finding = self.some_finding(tool);
+        // What is asked for is shown to who answers.
+        let nobody_judges = class == ToolClass::Read
+            && finding.as_ref().is_none_or(|finding| finding.says != RuleWord::Ask);
         let proposal = ToolProposal {
             turn,
             call: call.clone(),
@@ -311,8 +316,10 @@ impl World {
             class,
             action,
             description: format!("{tool} {number}"),
-            input: if class == ToolClass::Read { SECRET_INPUT.to_owned() } else { String::new() },
+            input: if nobody_judges { SECRET_INPUT.to_owned() } else { String::new() },
             cwd: "/w".to_owned(),
+            finding,
+            suggestion: None,
         };
         let reply = self.submit(Caller::Agent(slot), Command::ProposeTool(Box::new(proposal)));
         let verdict = self.events_of(&reply).iter().find_map(|r| match &r.event {
@@ -329,6 +336,17 @@ impl World {
             }
             Some(ToolVerdict::Refused { .. }) | None => {}
         }
+    }
+
+    /// What the rules of a person, or of the team, say about one call in six.
+    fn some_finding(&mut self, tool: &str) -> Option<Finding> {
+        if !self.rng.percent(16) {
+            return None;
+        }
+        let says =
+            self.rng.weighted(&[(2, RuleWord::Allow), (1, RuleWord::Ask), (1, RuleWord::Deny)]);
+        let scope = self.rng.weighted(&[(2, RuleScope::User), (1, RuleScope::Session)]);
+        Some(Finding { says, rule: tool.to_owned(), scope, grant: None })
     }
 
     fn connect(&mut self, slot: SlotId, generation: u32, turn: TurnId) {

@@ -382,10 +382,20 @@ impl Model {
             }
 
             Event::ToolProposed {
-                turn, slot, call, tool, class, action, verdict, grant, ..
+                turn,
+                slot,
+                call,
+                tool,
+                class,
+                action,
+                verdict,
+                grant,
+                finding,
+                ..
             } => {
                 let call = (call.as_str(), tool.as_str(), *class, *action);
-                self.tool_proposed(*turn, *slot, call, verdict, *grant);
+                let says = finding.as_ref().map(|finding| finding.says);
+                self.tool_proposed(*turn, *slot, call, says, verdict, *grant);
             }
             Event::ToolStarted { turn, slot, call, request } => {
                 self.tool_answered(*turn, *slot, call, *request, true);

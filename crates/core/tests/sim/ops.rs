@@ -8,6 +8,7 @@ use aion_core::limits::Limits;
 use aion_core::message::{Recipient, Urgency};
 use aion_core::permission::{Delegation, GrantScope};
 use aion_core::request::{Decision, Request, RequestKind};
+use aion_core::rule::{Rule, SessionRules};
 use aion_core::{Caller, Command};
 
 use crate::agents::Sent;
@@ -105,8 +106,15 @@ impl World {
             auto_claim: self.rng.percent(80),
             spawn_allowance: small(self.rng.below(4)),
             delegation: self.some_delegation(),
+            rules: self.some_rules(),
+            member_mode: self.rng.percent(20).then(|| self.some_mode()),
             cap: capped.then(|| self.some_cap()),
         }
+    }
+
+    fn some_rules(&mut self) -> SessionRules {
+        let allow = self.rng.percent(30).then(|| Rule::tool_alone("bash"));
+        SessionRules { allow: allow.into_iter().collect(), ..SessionRules::default() }
     }
 
     fn some_cap(&mut self) -> Cap {
@@ -433,6 +441,7 @@ impl World {
                     (1, GrantScope::Member),
                     (1, GrantScope::Team),
                 ]),
+                rule: None,
             },
             RequestKind::Permission(_) | RequestKind::Network(_) => {
                 Decision::Deny { reason: "not that".to_owned() }

@@ -4,7 +4,6 @@ use aion_agent::host::ToolOutput;
 use aion_core::agent::{AgentState, PermissionMode};
 use aion_core::command::Command;
 use aion_core::id::{RequestId, SlotId};
-use aion_core::permission::GrantScope;
 use aion_core::request::{Decision, RequestState};
 use aion_core::team::Team;
 use serde::Deserialize;
@@ -274,7 +273,7 @@ struct DecidePermission {
 
 async fn decide_permission(call: Call<'_>, input: DecidePermission) -> Answer {
     let decision = if input.allow {
-        Decision::Allow { scope: GrantScope::Once }
+        Decision::ONCE
     } else {
         Decision::Deny { reason: input.reason.unwrap_or_default() }
     };

@@ -6,7 +6,7 @@ use aion_core::command::{Caller, Command, ToolProposal};
 use aion_core::event::Event;
 use aion_core::id::{RequestId, TurnId};
 use aion_core::message::Recipient;
-use aion_core::permission::{GrantScope, ToolClass};
+use aion_core::permission::ToolClass;
 use aion_core::request::{ActionHash, Decision};
 use aion_core::turn::{Turn, TurnOutcome};
 use aion_testkit::backend::Seen;
@@ -23,11 +23,13 @@ pub(crate) fn proposal(turn: TurnId, call: &str) -> ToolProposal {
         description: format!("run {call}"),
         input: "{}".to_owned(),
         cwd: "/work".to_owned(),
+        finding: None,
+        suggestion: None,
     }
 }
 
 pub(crate) fn allow(request: RequestId) -> Command {
-    Command::Decide { request, decision: Decision::Allow { scope: GrantScope::Once } }
+    Command::Decide { request, decision: Decision::ONCE }
 }
 
 #[tokio::test]

@@ -61,6 +61,7 @@ pub(crate) async fn decide(
         .team(&principal, team.as_str())
         .await
         .map_err(|failure| if failure == Failure::no_team() { none() } else { failure })?;
-    let committed = app.submit(&team, &principal, key, decision_command(request, params)).await?;
+    let command = decision_command(request, params)?;
+    let committed = app.submit(&team, &principal, key, command).await?;
     Ok(accepted(team.team(), &committed))
 }

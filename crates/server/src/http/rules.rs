@@ -57,6 +57,7 @@ pub(crate) async fn revoke(
 fn row(grant: &Grant) -> RuleRow {
     let (kind, what, once) = match &grant.rule {
         GrantRule::Action { action, once } => ("action", view::word(action), *once),
+        GrantRule::Pattern(rule) => ("rule", rule.to_string(), false),
         GrantRule::Tool(tool) => ("tool", tool.clone(), false),
         GrantRule::Host(host) => ("host", host.clone(), false),
     };

@@ -407,7 +407,15 @@ fn patched(settings: &Settings, change: &Map<String, Value>) -> Answer<Settings>
     let mut merged = serde_json::to_value(settings).unwrap_or_default();
     merge(&mut merged, &Value::Object(change.clone()))
         .map_err(|why| Failure::invalid("settings.invalid", why))?;
-    serde_json::from_value(merged).map_err(|why| Failure::invalid("settings.invalid", why))
+    let settings: Settings =
+        serde_json::from_value(merged).map_err(|why| Failure::invalid("settings.invalid", why))?;
+    for (word, rule) in settings.rules.all() {
+        aion_runtime::check_rule(rule).map_err(|why| {
+            let detail = format!("rules.{}: {rule}: {why}", word.as_str());
+            Failure::invalid("settings.invalid", detail)
+        })?;
+    }
+    Ok(settings)
 }
 
 fn merge(into: &mut Value, change: &Value) -> Result<(), String> {

@@ -263,6 +263,8 @@ impl World {
             description: format!("run {call}"),
             input: "{}".to_owned(),
             cwd: "/".to_owned(),
+            finding: None,
+            suggestion: None,
         };
         agent.host.propose(proposal).await.unwrap();
     }

@@ -17,6 +17,7 @@ use aion_core::permission::{
 use aion_core::plan::PlanSubmission;
 use aion_core::question::Question;
 use aion_core::request::{ActionHash, Decision, Request, RequestKind, Withdrawal};
+use aion_core::rule::{Finding, Rule, RuleScope, RuleWord, SessionRules};
 use aion_core::shutdown::{ShutdownHandshake, ShutdownStage};
 use aion_core::task::{TaskChange, TaskStatus};
 use aion_core::time::Timestamp;
@@ -45,10 +46,38 @@ pub(crate) fn all() -> Vec<(String, Event)> {
     for (detail, decision) in decisions() {
         add(detail, decided(decision));
     }
+    add("pattern", Event::GrantAdded { grant: pattern() });
+    add("rules", Event::SettingsChanged { settings: with_rules() });
     for (detail, outcome) in outcomes() {
         add(detail, turn_ended(outcome));
     }
     samples
+}
+
+fn rule() -> Rule {
+    "Bash(cargo test:*)".parse().unwrap()
+}
+
+fn finding() -> Finding {
+    Finding {
+        says: RuleWord::Ask,
+        rule: rule().to_string(),
+        scope: RuleScope::Project,
+        grant: Some(GrantId(1)),
+    }
+}
+
+fn pattern() -> Grant {
+    Grant { id: GrantId(2), slot: None, rule: GrantRule::Pattern(rule()), by: Sender::User }
+}
+
+fn with_rules() -> Settings {
+    let (allow, ask, deny) = (vec![rule()], vec![rule()], vec![rule()]);
+    Settings {
+        rules: SessionRules { allow, ask, deny },
+        member_mode: Some(PermissionMode::AcceptEdits),
+        ..Settings::default()
+    }
 }
 
 fn one_of_each() -> Vec<Event> {
@@ -151,6 +180,7 @@ fn tool_and_task_events() -> Vec<Event> {
             description: "run the tests".to_owned(),
             verdict: ToolVerdict::Ask { request: REQUEST },
             grant: Some(GrantId(1)),
+            finding: Some(finding()),
         },
         Event::ToolStarted { turn: TURN, slot: MATE, call: "call-1".to_owned(), request: REQUEST },
         Event::ToolRefused {
@@ -370,6 +400,8 @@ fn request_kinds() -> Vec<RequestKind> {
             description: "run the tests".to_owned(),
             input: "{}".to_owned(),
             cwd: "/work".to_owned(),
+            finding: Some(finding()),
+            suggestion: Some("Bash(cargo test:*)".parse().unwrap()),
         }),
         RequestKind::Network(NetworkAsk {
             call: "call-1".to_owned(),
@@ -406,7 +438,13 @@ fn request_kinds() -> Vec<RequestKind> {
 
 fn decisions() -> Vec<(&'static str, Decision)> {
     vec![
-        ("allow", Decision::Allow { scope: GrantScope::Team }),
+        (
+            "allow",
+            Decision::Allow {
+                scope: GrantScope::Team,
+                rule: Some("Bash(cargo test:*)".parse().unwrap()),
+            },
+        ),
         ("deny", Decision::Deny { reason: "no".to_owned() }),
         ("approve_plan", Decision::ApprovePlan { mode: Some(PermissionMode::AcceptEdits) }),
         ("return_plan", Decision::ReturnPlan { feedback: "shorter".to_owned() }),

@@ -7,22 +7,27 @@ use aion_core::id::{GrantId, RequestId, SlotId, TurnId};
 use aion_core::message::Sender;
 use aion_core::permission::{Delegation, Grant, GrantRule, GrantScope, ToolClass};
 use aion_core::request::{ActionHash, Decision, Request, RequestKind, Withdrawal};
+use aion_core::rule::RuleWord;
 use aion_core::shutdown::{ShutdownHandshake, ShutdownStage};
 use aion_core::time::Timestamp;
 use aion_core::turn::ToolVerdict;
 
 use super::{Asked, Call, Model, Proposed, Standing};
 
-/// What the mode alone says: run, ask (`None`), or refuse.
-pub(crate) fn judge(mode: PermissionMode, class: ToolClass) -> Option<bool> {
-    match class {
-        ToolClass::Read | ToolClass::Team => Some(true),
-        ToolClass::Edit | ToolClass::Execute => match mode {
-            PermissionMode::Plan | PermissionMode::DontAsk => Some(false),
-            PermissionMode::BypassPermissions => Some(true),
-            PermissionMode::AcceptEdits if class == ToolClass::Edit => Some(true),
-            PermissionMode::AcceptEdits | PermissionMode::Default => None,
-        },
+/// What mode and rules say: run, only with a permission (`None`), or refuse.
+pub(crate) fn judge(
+    mode: PermissionMode,
+    class: ToolClass,
+    says: Option<RuleWord>,
+) -> Option<bool> {
+    let changes = matches!(class, ToolClass::Edit | ToolClass::Execute);
+    match says {
+        Some(RuleWord::Deny) => Some(false),
+        _ if changes && mode == PermissionMode::Plan => Some(false),
+        Some(RuleWord::Allow) => Some(true),
+        None if !changes || mode == PermissionMode::BypassPermissions => Some(true),
+        None if mode == PermissionMode::AcceptEdits && class == ToolClass::Edit => Some(true),
+        Some(RuleWord::Ask) | None => None,
     }
 }
 
@@ -39,12 +44,13 @@ impl Model {
         turn: TurnId,
         slot: SlotId,
         (call, tool, class, action): Proposed<'_>,
+        says: Option<RuleWord>,
         verdict: &ToolVerdict,
         grant: Option<GrantId>,
     ) {
         self.in_live_turn(slot, turn);
         let mode = self.members.get(&slot).map_or(PermissionMode::Plan, |m| m.mode);
-        let by_mode = judge(mode, class);
+        let by_mode = judge(mode, class, says);
         let denied = self.denials.contains(&action);
         match verdict {
             ToolVerdict::Run => {
@@ -54,6 +60,10 @@ impl Model {
                 });
                 // What was denied runs through nobody else; only a permission for exactly it helps.
                 let harmless = matches!(class, ToolClass::Read | ToolClass::Team);
+                let exact_alone = says == Some(RuleWord::Ask);
+                self.check(!exact_alone || granted == Some(true), "INV-14", || {
+                    format!("{tool} of {slot} runs, and a rule wants it to be asked for")
+                });
                 self.check(!denied || harmless || granted == Some(true), "INV-14", || {
                     format!("{tool} of {slot} runs, and it was denied before")
                 });
@@ -66,7 +76,7 @@ impl Model {
                 });
                 // A call that waits already goes on waiting, whatever the mode has become.
                 let waits = self.requests.contains_key(request);
-                let never = by_mode == Some(false);
+                let never = by_mode == Some(false) || mode == PermissionMode::DontAsk;
                 self.check(!never || waits, "INV-14", || {
                     format!("{tool} of {slot} is asked for in mode {mode:?}")
                 });
@@ -106,7 +116,7 @@ impl Model {
             && match &grant.rule {
                 GrantRule::Action { action: granted, .. } => *granted == action,
                 GrantRule::Tool(granted) => granted == tool,
-                GrantRule::Host(_) => false,
+                GrantRule::Pattern(_) | GrantRule::Host(_) => false,
             };
         let once = matches!(grant.rule, GrantRule::Action { once: true, .. });
         if once {
@@ -238,7 +248,7 @@ impl Model {
         let speaks = Sender::from(actor) == by || by == Sender::System;
         self.check(speaks, "INV-14", || format!("{actor:?} decides {id} in the name of {by:?}"));
         self.check_authority(&request, by, decision, delegated);
-        if let Decision::Allow { scope } = decision {
+        if let Decision::Allow { scope, .. } = decision {
             let orphaned = self.requests.get(&id).is_some_and(|a| a.orphaned);
             self.scope.allowed = Some((*scope, orphaned));
         }

@@ -15,7 +15,6 @@ use aion_core::agent::Agent;
 use aion_core::command::{Caller, Command};
 use aion_core::event::Event;
 use aion_core::id::{AgentName, MessageId, RequestId, Seq, SlotId, TeamId};
-use aion_core::permission::GrantScope;
 use aion_core::request::{Decision, RequestState};
 use aion_core::team::Team;
 use aion_core::turn::{ToolCallState, Turn};
@@ -217,7 +216,7 @@ async fn decide_all(team: &TeamHandle, round: u64) -> Result<()> {
         let decision = if (request.0 + round).is_multiple_of(3) {
             Decision::Deny { reason: "not now".to_owned() }
         } else {
-            Decision::Allow { scope: GrantScope::Once }
+            Decision::ONCE
         };
         match team.submit(Caller::User, None, Command::Decide { request, decision }).await {
             Ok(_) | Err(SubmitError::Rejected(_)) => {}
