@@ -12,6 +12,7 @@ use aion_core::turn::CallId;
 use futures::future::BoxFuture;
 
 use crate::permission::Layer;
+use crate::sandbox::Violation;
 
 /// What became of a proposed tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,6 +195,25 @@ pub trait Host: Send + Sync + fmt::Debug + 'static {
         turn: TurnId,
         call: &'a CallId,
     ) -> BoxFuture<'a, Result<Permit, HostError>>;
+    /// Has a connection of a running call's command judged: [`Permit::Run`] lets it go on. Where a
+    /// request was opened, its decision comes by the turn's [`Answers`](crate::runtime::Answers), and
+    /// is then [taken](Host::take_answer).
+    fn reach<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+        host: &'a str,
+    ) -> BoxFuture<'a, Result<Permit, HostError>>;
+    /// Takes the decision on a connection, which closes its request.
+    fn take_answer(&self, turn: TurnId, request: RequestId)
+    -> BoxFuture<'_, Result<(), HostError>>;
+    /// Keeps what the wall around a running call's command refused.
+    fn refused<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+        violation: Violation,
+    ) -> BoxFuture<'a, Result<(), HostError>>;
     /// Journals that a call ended. Its output is durable by then.
     fn finish<'a>(
         &'a self,

@@ -6,8 +6,10 @@
 pub mod host;
 pub mod identity;
 pub mod leash;
+pub mod network;
 pub mod permission;
 pub mod provider;
 pub mod runtime;
+pub mod sandbox;
 pub mod scripted;
 pub mod tools;

@@ -28,7 +28,9 @@ use self::place::Root;
 use crate::host::{ToolOutput, ToolSpec};
 use crate::identity::blocking_as;
 use crate::leash::LeashConfig;
+use crate::network::Gate;
 use crate::permission::{Rulebook, Subject};
+use crate::sandbox::{Sandbox, Violation};
 
 pub(crate) use self::place::is_guarded;
 
@@ -65,19 +67,31 @@ pub struct ToolConfig {
     pub leash: LeashConfig,
     /// The environment of commands, complete.
     pub environment: Vec<(OsString, OsString)>,
+    /// What commands are run by.
+    pub sandbox: Arc<Sandbox>,
+}
+
+/// What a running call has around it.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Where hosts are asked for that nobody decided about; without it they are refused.
+    pub gate: Option<Gate>,
+    /// Where it is told what the sandbox refused.
+    pub refused: Arc<Mutex<Vec<Violation>>>,
 }
 
 impl ToolConfig {
     /// With the visible part of an environment.
     pub fn new(
         leash: LeashConfig,
+        sandbox: Arc<Sandbox>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Self {
         let environment = environment
             .into_iter()
             .filter(|(name, _)| VISIBLE_VARIABLES.iter().any(|visible| name == visible))
             .collect();
-        Self { leash, environment }
+        Self { leash, environment, sandbox }
     }
 }
 
@@ -181,11 +195,11 @@ impl Toolbox {
     }
 
     /// Runs a call. Dropping the future ends it, with every process it began.
-    pub fn run(&self, prepared: Prepared) -> BoxFuture<'static, ToolOutput> {
+    pub fn run(&self, prepared: Prepared, around: Surroundings) -> BoxFuture<'static, ToolOutput> {
         let seen = Arc::clone(&self.seen);
         match prepared.action {
             Action::Bash(call) => {
-                call.run(self.workspace.clone(), Arc::clone(&self.config)).boxed()
+                call.run(self.workspace.clone(), Arc::clone(&self.config), around).boxed()
             }
             Action::Read(call) => blocking(move || call.run(&seen)),
             Action::Write(call) => blocking(move || call.run(&seen)),

@@ -70,6 +70,7 @@ impl InProcessBackend {
             .source
             .provider(&team, &agent_type, model.as_deref())
             .map_err(BackendError::Spawn)?;
+        self.config.tools.sandbox.works_in(&team, &workspace);
         let runtime = AgentRuntime {
             agent: name.clone(),
             model,

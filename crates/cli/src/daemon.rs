@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use aion_agent::leash::{DirectoryLedger, LeashConfig};
 use aion_agent::runtime::RuntimeConfig;
+use aion_agent::sandbox::Sandbox;
 use aion_agent::tools::ToolConfig;
 use aion_backends::{Availability, Backend, Environment, InProcessBackend, InProcessConfig};
 use aion_runtime::tools::{Catalogue, CatalogueAgent};
@@ -17,6 +18,7 @@ use aion_store::{EventStore, SqliteOptions, SqliteStore};
 use crate::exit::Failure;
 use crate::paths::{check_data_dir, prepare_data_dir};
 use crate::scenarios::Scenarios;
+use crate::walls::sandbox;
 
 /// How long others may take to let go of a store that is closed, and how often that is looked at.
 const LETTING_GO: Duration = Duration::from_secs(2);
@@ -89,9 +91,11 @@ impl Daemon {
         // Nobody else writes here: what still runs was left by a process that died.
         ledger.reap().map_err(fail)?;
         let leash = LeashConfig::by_own_binary(Some(Arc::new(ledger))).map_err(fail)?;
+        let sandbox = Arc::new(sandbox(dir)?);
+        look_for_a_wall(&sandbox);
         let config = InProcessConfig {
             runtime: Arc::new(RuntimeConfig::default()),
-            tools: Arc::new(ToolConfig::new(leash, env::vars_os())),
+            tools: Arc::new(ToolConfig::new(leash, Arc::clone(&sandbox), env::vars_os())),
         };
         let backend = InProcessBackend::new(scenarios, config);
         let catalogue = Catalogue {
@@ -125,6 +129,15 @@ impl Daemon {
         // A store that is not let go of is found whole by its log all the same.
         let _ = tokio::task::spawn_blocking(move || drop(store)).await;
     }
+}
+
+/// Looks for the wall while nobody waits for it yet.
+fn look_for_a_wall(sandbox: &Arc<Sandbox>) {
+    let sandbox = Arc::clone(sandbox);
+    std::thread::spawn(move || {
+        let wall = sandbox.wall();
+        tracing::info!(wall = wall.name(), "commands run behind: {wall}");
+    });
 }
 
 /// An agent that crashes is told in its team's log; its panic is not for the terminal.

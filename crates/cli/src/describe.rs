@@ -309,6 +309,13 @@ pub(crate) fn describe(before: &Team, team: &Team, recorded: &Recorded) -> Happe
             format!("does not go on: {reason}"),
             Alert,
         ),
+        Event::SandboxViolation { slot, call, kind, what, .. } => of(
+            *slot,
+            "sandbox_violation",
+            vec![("call", call.clone()), ("what", what.clone())],
+            format!("ran a command that {}: {what}", kind.words()),
+            Alert,
+        ),
         Event::ToolFinished { slot, call, ok, .. } => of(
             *slot,
             "tool_finished",

@@ -28,6 +28,7 @@ mod progress;
 mod replace;
 mod scenarios;
 mod terminal;
+mod walls;
 
 use std::process::ExitCode;
 
@@ -42,9 +43,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == "__leash") {
+    match words.next().as_deref().and_then(|word| word.to_str()) {
         // Before anything else: this process holds another one, and does nothing beside it.
-        return aion_agent::leash::leash_main(words);
+        Some("__leash") => return aion_agent::leash::leash_main(words),
+        Some("__sandbox") => return aion_agent::sandbox::sandbox_main(words),
+        _ => {}
     }
     if is_bridge() {
         // Every member has one: it is small and there at once.

@@ -18,6 +18,7 @@ use crate::mode::PermissionMode;
 use crate::permission::{Delegation, ToolClass};
 use crate::request::Decision;
 use crate::rule::{Finding, Rule, SessionRules};
+use crate::sandbox::ViolationKind;
 use crate::task::TaskChange;
 use crate::turn::TurnOutcome;
 
@@ -379,6 +380,17 @@ pub enum Command {
         ok: bool,
         /// Whether it changed something.
         changed: bool,
+    },
+    /// Keep that a running command was refused something by the wall around it.
+    ReportViolation {
+        /// The turn.
+        turn: TurnId,
+        /// The call.
+        call: CallId,
+        /// How it is known.
+        kind: ViolationKind,
+        /// What it was.
+        what: String,
     },
     /// Judge a connection of a running command.
     RequestNetwork {

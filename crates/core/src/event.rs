@@ -17,6 +17,7 @@ use crate::mode::PermissionMode;
 use crate::permission::{Delegation, Grant, ToolClass};
 use crate::request::{Decision, Request, Withdrawal};
 use crate::rule::Finding;
+use crate::sandbox::ViolationKind;
 use crate::task::TaskChange;
 use crate::time::Timestamp;
 use crate::turn::{ToolVerdict, TurnOutcome};
@@ -379,6 +380,19 @@ pub enum Event {
         /// Whether it changed something.
         changed: bool,
     },
+    /// The wall around a running command refused something, or something was put back.
+    SandboxViolation {
+        /// The turn.
+        turn: TurnId,
+        /// The member.
+        slot: SlotId,
+        /// The call.
+        call: CallId,
+        /// How it is known.
+        kind: ViolationKind,
+        /// What it was, in one line.
+        what: String,
+    },
 
     /// A task is on the board.
     TaskCreated {
@@ -547,6 +561,7 @@ impl Event {
             Self::ToolStarted { .. } => "tool_started",
             Self::ToolRefused { .. } => "tool_refused",
             Self::ToolFinished { .. } => "tool_finished",
+            Self::SandboxViolation { .. } => "sandbox_violation",
             Self::TaskCreated { .. } => "task_created",
             Self::TaskChanged { .. } => "task_changed",
             Self::RequestOpened { .. } => "request_opened",

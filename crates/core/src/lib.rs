@@ -22,6 +22,7 @@ pub mod question;
 pub mod rejection;
 pub mod request;
 pub mod rule;
+pub mod sandbox;
 pub mod shutdown;
 pub mod task;
 pub mod team;

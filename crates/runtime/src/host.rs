@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use aion_agent::host::{Delta, Host, HostError, Permit, Rules, ToolOutput, ToolSpec};
 use aion_agent::permission::Layer;
+use aion_agent::sandbox::Violation;
 use aion_core::Rejection;
 use aion_core::agent::{Agent, Role};
 use aion_core::budget::{Amount, Usage};
 use aion_core::command::{Caller, Command, ToolProposal};
 use aion_core::event::Event;
-use aion_core::id::{ConversationId, Seq, SlotId, TurnId};
+use aion_core::id::{ConversationId, RequestId, Seq, SlotId, TurnId};
 use aion_core::permission::GrantRule;
 use aion_core::prompt;
 use aion_core::rule::{RuleScope, RuleWord};
@@ -224,6 +225,34 @@ impl TeamHost {
         Ok(permit.unwrap_or_else(|| Permit::Refused("the call was not begun".to_owned())))
     }
 
+    async fn reach(&self, turn: TurnId, call: &CallId, host: &str) -> Result<Permit, HostError> {
+        let (call, host) = (call.clone(), host.to_owned());
+        let committed = match self.submit(Command::RequestNetwork { turn, call, host }).await {
+            Ok(committed) => committed,
+            Err(error) => return refused_or(error),
+        };
+        let opened = committed.events.iter().find_map(|recorded| match &recorded.event {
+            Event::RequestOpened { request } => Some(Permit::Ask(request.id)),
+            _ => None,
+        });
+        Ok(opened.unwrap_or(Permit::Run))
+    }
+
+    async fn refused(
+        &self,
+        turn: TurnId,
+        call: &CallId,
+        violation: Violation,
+    ) -> Result<(), HostError> {
+        let Violation { kind, what } = violation;
+        let command = Command::ReportViolation { turn, call: call.clone(), kind, what };
+        match self.submit(command).await {
+            // What cannot be kept is told by the tool's output all the same.
+            Ok(_) | Err(SubmitError::Rejected(Rejection::NoSuchCall { .. })) => Ok(()),
+            Err(error) => Err(host_error(error)),
+        }
+    }
+
     async fn finish(
         &self,
         turn: TurnId,
@@ -301,6 +330,33 @@ impl Host for TeamHost {
         call: &'a CallId,
     ) -> BoxFuture<'a, Result<Permit, HostError>> {
         self.start(turn, call).boxed()
+    }
+
+    fn reach<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+        host: &'a str,
+    ) -> BoxFuture<'a, Result<Permit, HostError>> {
+        self.reach(turn, call, host).boxed()
+    }
+
+    fn take_answer(
+        &self,
+        turn: TurnId,
+        request: RequestId,
+    ) -> BoxFuture<'_, Result<(), HostError>> {
+        let taken = self.submit(Command::TakeAnswer { turn, request });
+        async move { taken.await.map(|_| ()).map_err(host_error) }.boxed()
+    }
+
+    fn refused<'a>(
+        &'a self,
+        turn: TurnId,
+        call: &'a CallId,
+        violation: Violation,
+    ) -> BoxFuture<'a, Result<(), HostError>> {
+        self.refused(turn, call, violation).boxed()
     }
 
     fn finish<'a>(

@@ -62,6 +62,7 @@ pub(crate) fn event_name(event: &Event) -> &'static str {
         | Event::ToolProposed { .. }
         | Event::ToolStarted { .. }
         | Event::ToolRefused { .. }
+        | Event::SandboxViolation { .. }
         | Event::ToolFinished { .. } => "team.turn.progress",
         Event::TurnEnded { .. } => "team.turn.ended",
         Event::TaskCreated { .. } | Event::TaskChanged { .. } => "team.task",

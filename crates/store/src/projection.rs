@@ -254,6 +254,7 @@ pub(crate) fn changes(recorded: &Recorded, out: &mut Vec<Change>) {
         | Event::ToolStarted { .. }
         | Event::ToolRefused { .. }
         | Event::ToolFinished { .. }
+        | Event::SandboxViolation { .. }
         | Event::RequestEscalated { .. }
         | Event::TeamLinked { .. }
         | Event::GrantAdded { .. }

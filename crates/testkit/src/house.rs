@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aion_agent::host::{Delta, Host, HostError, Permit, Rules, ToolOutput, ToolSpec};
+use aion_agent::sandbox::Violation;
 use aion_core::budget::{Amount, Usage};
 use aion_core::command::ToolProposal;
 use aion_core::id::{RequestId, TurnId};
@@ -52,6 +53,10 @@ pub enum Act {
         /// Its input.
         input: serde_json::Value,
     },
+    /// A connection was judged.
+    Reached(String),
+    /// The wall around a command refused something.
+    Violated(Violation),
     /// Mail was delivered.
     Mail(u32),
     /// A model call was reserved.
@@ -92,6 +97,7 @@ struct State {
     deltas: Vec<Delta>,
     budget: Option<u64>,
     calls: usize,
+    hosts: BTreeMap<String, Judgement>,
     fall: Option<Fall>,
     refuse_to_record: Option<HostError>,
 }
@@ -109,6 +115,11 @@ impl House {
     /// Does something whenever the agent has done something and has not heard yet that it is done.
     pub fn meanwhile(&self, act: impl FnMut(&Act) + Send + 'static) {
         *self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(act));
+    }
+
+    /// How connections to a host are judged; others are refused.
+    pub fn judge_host(&self, host: &str, judgement: Judgement) {
+        self.lock().hosts.insert(host.to_owned(), judgement);
     }
 
     /// Lets the next write of the transcript fail.
@@ -297,6 +308,45 @@ impl Host for House {
                 }
                 Judgement::Refuse(reason) => Permit::Refused(reason),
             })
+        })
+    }
+
+    fn reach<'a>(
+        &'a self,
+        _: TurnId,
+        _: &'a CallId,
+        host: &'a str,
+    ) -> BoxFuture<'a, Result<Permit, HostError>> {
+        let host = host.to_owned();
+        self.call(|state| {
+            let judgement = state.hosts.get(&host).cloned();
+            state.acts.push(Act::Reached(host));
+            Ok(match judgement.unwrap_or(Judgement::Refuse("no such host here".to_owned())) {
+                Judgement::Run => Permit::Run,
+                Judgement::Ask(decision) => {
+                    let request = RequestId(state.asked.len() as u64 + 1);
+                    state.asked.insert(request, decision);
+                    let _ = self.asked.unbounded_send(request);
+                    Permit::Ask(request)
+                }
+                Judgement::Refuse(reason) => Permit::Refused(reason),
+            })
+        })
+    }
+
+    fn take_answer(&self, _: TurnId, _: RequestId) -> BoxFuture<'_, Result<(), HostError>> {
+        self.call(|_| Ok(()))
+    }
+
+    fn refused<'a>(
+        &'a self,
+        _: TurnId,
+        _: &'a CallId,
+        violation: Violation,
+    ) -> BoxFuture<'a, Result<(), HostError>> {
+        self.call(|state| {
+            state.acts.push(Act::Violated(violation));
+            Ok(())
         })
     }
 

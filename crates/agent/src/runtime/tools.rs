@@ -1,20 +1,23 @@
 //! The calls of one model step: judged, run, answered, journalled; each at most once.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use aion_core::command::ToolProposal;
 use aion_core::message::shorten;
 use aion_core::permission::ToolClass;
-use aion_core::request::ActionHash;
+use aion_core::request::{ActionHash, Decision};
 use aion_core::transcript::{Content, Item};
 use aion_core::turn::{CallId, ToolCallState};
+use futures::StreamExt;
 use futures::future::{join_all, try_join_all};
+use futures::stream::FuturesUnordered;
 
 use super::turn::{Flow, Halt, Turn};
 use crate::host::{Delta, HostError, Permit, Rules, ToolOutput, ToolSpec};
+use crate::network::{Gate, HostAsk};
 use crate::permission::Rulebook;
-use crate::tools::{Prepared, Toolbox, shown_input};
+use crate::tools::{Prepared, Surroundings, Toolbox, shown_input};
 
 /// What the model is told of a call that was running when the house fell.
 const MAY_HAVE_RUN: &str = "This call had begun when the program was stopped, so it is not run again. It may have run, or \
@@ -204,8 +207,47 @@ impl Turn<'_> {
         if let Some(reason) = self.permit(call, &prepared, &book).await? {
             return Ok(Performed::refused(reason));
         }
-        let output = self.runtime.tools.run(prepared).await;
+        let (gate, mut asked) = Gate::new();
+        let around = Surroundings { gate: Some(gate), ..Surroundings::default() };
+        let refused = Arc::clone(&around.refused);
+        let mut run = self.runtime.tools.run(prepared, around);
+        let mut waiting = FuturesUnordered::new();
+        let output = loop {
+            tokio::select! {
+                output = &mut run => break output,
+                Some(ask) = asked.recv() => waiting.push(self.decide(call, ask)),
+                Some(decided) = waiting.next() => decided?,
+            }
+        };
+        // Every change of it is one addition.
+        let told = std::mem::take(&mut *refused.lock().unwrap_or_else(PoisonError::into_inner));
+        for violation in told {
+            self.runtime.host.refused(self.input.turn, &call.id, violation).await?;
+        }
         Ok(Performed { output, journalled: true })
+    }
+
+    /// Answers whether a running command may reach a host, when somebody has decided.
+    async fn decide(&self, call: &Call, ask: HostAsk) -> Result<(), HostError> {
+        let (turn, host) = (self.input.turn, &self.runtime.host);
+        let answer = match host.reach(turn, &call.id, &ask.host).await? {
+            Permit::Run => Ok(()),
+            Permit::Refused(reason) => Err(format!("{}: {reason}", ask.host)),
+            Permit::Ask(request) => {
+                let decision = self.controls.answers.wait(request).await;
+                host.take_answer(turn, request).await?;
+                match decision {
+                    Decision::Allow { .. } => Ok(()),
+                    Decision::Deny { reason } if !reason.is_empty() => {
+                        Err(format!("{} was denied: {reason}", ask.host))
+                    }
+                    _ => Err(format!("{} was denied", ask.host)),
+                }
+            }
+        };
+        // A command that ended meanwhile hears nothing more.
+        let _ = ask.answer.send(answer);
+        Ok(())
     }
 
     /// Has a call judged, waits for a decision where one is needed, and answers why it does not run.

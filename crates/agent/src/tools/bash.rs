@@ -1,7 +1,7 @@
 //! `Bash`: a command under the leash, with a time limit; it never sees our secrets.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use aion_core::permission::ToolClass;
@@ -13,10 +13,11 @@ use tokio::time::Instant;
 use super::input::{parse, property, spec as tool_spec};
 use super::output::HeadAndTail;
 use super::place::Root;
-use super::{Action, Prepared, SHOWN_INPUT_BYTES, ToolConfig, shown};
+use super::{Action, Prepared, SHOWN_INPUT_BYTES, Surroundings, ToolConfig, shown};
 use crate::host::{ToolOutput, ToolSpec};
-use crate::leash::{self, LeashedCommand};
+use crate::leash::LeashedCommand;
 use crate::permission::{Script, Subject};
+use crate::sandbox::{Violation, in_words};
 
 const DEFAULT_SECONDS: u64 = 120;
 const MAX_SECONDS: u64 = 600;
@@ -95,39 +96,53 @@ fn one_line(command: &str) -> String {
 }
 
 impl Bash {
-    pub(super) async fn run(self, workspace: PathBuf, config: Arc<ToolConfig>) -> ToolOutput {
+    pub(super) async fn run(
+        self,
+        workspace: PathBuf,
+        config: Arc<ToolConfig>,
+        around: Surroundings,
+    ) -> ToolOutput {
         let limit = self.limit;
-        match self.execute(workspace, &config).await {
-            Ok((output, Some(0))) => {
-                let text = output.into_text();
-                let text = if text.is_empty() { "(no output)".to_owned() } else { text };
-                ToolOutput::changed(text)
+        let refused = Arc::clone(&around.refused);
+        let (text, code, told) = match self.execute(workspace, &config, around).await {
+            Ok((output, code, told)) => (output.into_text(), code, told),
+            Err(error) => {
+                return ToolOutput::failed(format!("The command could not be run: {error}."));
             }
-            Ok((output, Some(code))) => {
-                ToolOutput::failed(format!("Exit code {code}\n{}", output.into_text()))
-            }
-            Ok((output, None)) => ToolOutput::failed(format!(
-                "The command did not end within {} seconds and was killed.\n{}",
+        };
+        let notes: String = told.iter().map(note).collect();
+        let found = if config.sandbox.stands() { in_words(&text) } else { Vec::new() };
+        // Every change of it is one addition.
+        refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(told.into_iter().chain(found));
+        match code {
+            Some(0) if text.is_empty() && notes.is_empty() => ToolOutput::changed("(no output)"),
+            Some(0) => ToolOutput::changed(text + &notes),
+            Some(code) => ToolOutput::failed(format!("Exit code {code}\n{text}{notes}")),
+            None => ToolOutput::failed(format!(
+                "The command did not end within {} seconds and was killed.\n{text}{notes}",
                 limit.as_secs(),
-                output.into_text()
             )),
-            Err(error) => ToolOutput::failed(format!("The command could not be run: {error}.")),
         }
     }
 
-    /// The output and the exit code; no code means that the time was up.
+    /// The output, the exit code and what was refused; no code means that the time was up.
     async fn execute(
         self,
         workspace: PathBuf,
         config: &ToolConfig,
-    ) -> std::io::Result<(HeadAndTail, Option<i32>)> {
+        around: Surroundings,
+    ) -> std::io::Result<(HeadAndTail, Option<i32>, Vec<Violation>)> {
         let command = LeashedCommand {
             program: "bash".into(),
             arguments: vec!["-c".into(), self.command.into()],
-            directory: workspace,
+            directory: workspace.clone(),
             environment: config.environment.clone(),
         };
-        let mut child = leash::spawn(&config.leash, command).await?;
+        let sandbox = &config.sandbox;
+        let mut child = sandbox.spawn(&config.leash, &workspace, command, around.gate).await?;
         let mut deadline = Instant::now() + self.limit;
         let mut output = HeadAndTail::new(OUTPUT_BYTES);
         let mut chunk = vec![0; 8 * 1024];
@@ -149,7 +164,12 @@ impl Bash {
                 }
             }
         }
-        let code = child.wait().await?;
-        Ok((output, in_time.then_some(code)))
+        let ended = child.wait().await?;
+        Ok((output, in_time.then_some(ended.code), ended.violations))
     }
+}
+
+/// What the model is told of a refusal that is not in the command's own output.
+fn note(violation: &Violation) -> String {
+    format!("\n[sandbox: the command {}: {}]", violation.kind.words(), violation.what)
 }

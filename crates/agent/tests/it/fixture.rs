@@ -6,6 +6,7 @@ use std::sync::Arc;
 use aion_agent::leash::{LeashConfig, LeashLedger};
 use aion_agent::provider::Provider;
 use aion_agent::runtime::{AgentRuntime, Controls, RuntimeConfig, TurnEnd, TurnInput};
+use aion_agent::sandbox::Sandbox;
 use aion_agent::scripted::{Scenario, Scripted};
 use aion_agent::tools::{ToolConfig, Toolbox};
 use aion_core::id::{AgentName, RequestId, TurnId};
@@ -24,7 +25,7 @@ pub(crate) fn leash(ledger: Option<Arc<dyn LeashLedger>>) -> LeashConfig {
 }
 
 pub(crate) fn toolbox(workspace: &Path) -> Toolbox {
-    let config = ToolConfig::new(leash(None), std::env::vars_os());
+    let config = ToolConfig::new(leash(None), Arc::new(Sandbox::off()), std::env::vars_os());
     Toolbox::new(workspace.to_path_buf(), Arc::new(config))
 }
 

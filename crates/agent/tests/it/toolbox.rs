@@ -4,9 +4,11 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
 
 use aion_agent::host::ToolOutput;
-use aion_agent::tools::{ToolConfig, Toolbox};
+use aion_agent::sandbox::Sandbox;
+use aion_agent::tools::{Surroundings, ToolConfig, Toolbox};
 use aion_core::permission::ToolClass;
 use serde_json::{Value, json};
 
@@ -15,7 +17,7 @@ use crate::fixture::{leash, toolbox};
 /// Prepares and runs a call.
 async fn call(tools: &Toolbox, tool: &str, input: Value) -> Result<String, String> {
     let prepared = tools.prepare(tool, &input)?;
-    let ToolOutput { text, ok, .. } = tools.run(prepared).await;
+    let ToolOutput { text, ok, .. } = tools.run(prepared, Surroundings::default()).await;
     if ok { Ok(text) } else { Err(text) }
 }
 
@@ -200,7 +202,7 @@ async fn the_class_says_where_a_path_really_leads() {
     let prepared = tools.prepare("Read", &json!({ "file_path": "in/a.txt" })).unwrap();
     fs::rename(root.join("in"), root.join("was")).unwrap();
     symlink(outside.path(), root.join("in")).unwrap();
-    let output = tools.run(prepared).await;
+    let output = tools.run(prepared, Surroundings::default()).await;
     assert_eq!(output.text, "in/a.txt leads somewhere else than when the call was judged.");
     assert!(!output.ok);
 }
@@ -271,7 +273,7 @@ async fn commands_run_in_the_workspace_and_see_no_secret() {
     let root = dir.path().canonicalize().unwrap();
     let variables = [("PATH", std::env::var("PATH").unwrap()), ("API_KEY", "secret".to_owned())];
     let variables = variables.map(|(name, value)| (name.into(), value.into()));
-    let config = ToolConfig::new(leash(None), variables);
+    let config = ToolConfig::new(leash(None), Arc::new(Sandbox::off()), variables);
     let tools = Toolbox::new(root.clone(), std::sync::Arc::new(config));
     let bash = async |command: &str| call(&tools, "Bash", json!({ "command": command })).await;
 
@@ -352,7 +354,7 @@ async fn a_command_that_nobody_waits_for_any_more_is_killed() {
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let input = json!({ "command": "exec >fifo; echo begun; (setsid sleep 1000 &); sleep 1000" });
     let prepared = tools.prepare("Bash", &input).unwrap();
-    let running = tokio::spawn(tools.run(prepared));
+    let running = tokio::spawn(tools.run(prepared, Surroundings::default()));
     // The stream ends when the last process that has the other end is dead.
     let stream = tokio::task::spawn_blocking(move || {
         let mut stream = BufReader::new(fs::File::open(fifo).unwrap());

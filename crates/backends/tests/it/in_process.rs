@@ -7,6 +7,7 @@ use aion_agent::leash::LeashConfig;
 use aion_agent::provider::{
     Immediate, ModelEvent, ModelRequest, Provider, ProviderError, StopReason,
 };
+use aion_agent::sandbox::Sandbox;
 use aion_agent::scripted::{Scenario, Scripted};
 use aion_agent::tools::ToolConfig;
 use aion_backends::{Backend, BackendKind, InProcessBackend, InProcessConfig, ProviderSource};
@@ -20,7 +21,7 @@ use crate::contract::{Bench, SCENARIO, keeps_the_contract};
 fn backend(source: Arc<dyn ProviderSource>) -> InProcessBackend {
     // No command runs in these tests, so no helper is needed.
     let leash = LeashConfig { program: "/nonexistent".into(), arguments: Vec::new(), ledger: None };
-    let tools = Arc::new(ToolConfig::new(leash, []));
+    let tools = Arc::new(ToolConfig::new(leash, Arc::new(Sandbox::off()), []));
     InProcessBackend::new(source, InProcessConfig { runtime: Arc::default(), tools })
 }
 

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use aion_api::Exit;
-use toml_edit::{DocumentMut, Item, Table, value};
+use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use super::keys::{Key, Kind};
 use crate::exit::Failure;
@@ -41,6 +41,9 @@ fn changed(before: &str, key: &Key, text: Option<&str>) -> Result<String, toml_e
             Some(text) => {
                 let item = match (&key.kind, text.parse::<i64>()) {
                     (Kind::Port, Ok(number)) => value(number),
+                    (Kind::List, _) => {
+                        value(Key::list(text).unwrap_or_default().iter().collect::<Array>())
+                    }
                     _ => value(text),
                 };
                 fields.insert(field, item);

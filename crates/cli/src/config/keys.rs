@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Port,
     /// One of some words.
     OneOf(&'static [&'static str]),
+    /// A list of texts; in a variable and on the command line, with commas between them.
+    List,
 }
 
 /// All of them.
@@ -52,6 +54,30 @@ pub(crate) const KEYS: &[Key] = &[
         variable: "AION_PORT",
         about: "The port that a daemon listens on; one that a command started takes another where \
                 it is in use.",
+    },
+    Key {
+        name: "network.allow",
+        kind: Kind::List,
+        built_in: None,
+        in_projects: false,
+        variable: "AION_NETWORK_ALLOW",
+        about: "Hosts that commands reach without asking: example.org, *.example.org, example.org:22.",
+    },
+    Key {
+        name: "network.deny",
+        kind: Kind::List,
+        built_in: None,
+        in_projects: false,
+        variable: "AION_NETWORK_DENY",
+        about: "Hosts that no command reaches, and none asks for.",
+    },
+    Key {
+        name: "network.private",
+        kind: Kind::List,
+        built_in: None,
+        in_projects: false,
+        variable: "AION_NETWORK_PRIVATE",
+        about: "Hosts that may lie in your own network; they are asked for like others.",
     },
     Key {
         name: "run.max_time",
@@ -76,6 +102,32 @@ pub(crate) const KEYS: &[Key] = &[
         in_projects: true,
         variable: "AION_PROGRESS",
         about: "How a run shows what happens.",
+    },
+    Key {
+        name: "sandbox.local_sockets",
+        kind: Kind::OneOf(&["closed", "open"]),
+        built_in: Some("closed"),
+        in_projects: false,
+        variable: "AION_SANDBOX_LOCAL_SOCKETS",
+        about: "Whether commands may use sockets in the file system, and so reach your programs that \
+                listen on one.",
+    },
+    Key {
+        name: "sandbox.mode",
+        kind: Kind::OneOf(&["required", "ask", "off"]),
+        built_in: Some("required"),
+        in_projects: false,
+        variable: "AION_SANDBOX",
+        about: "What becomes of commands where no sandbox works: none runs, or each is asked for; or \
+                there is no sandbox at all.",
+    },
+    Key {
+        name: "sandbox.writable",
+        kind: Kind::List,
+        built_in: None,
+        in_projects: false,
+        variable: "AION_SANDBOX_WRITABLE",
+        about: "Directories beside the workspace that commands may write to, such as ~/.cargo.",
     },
 ];
 
@@ -108,7 +160,22 @@ impl Key {
             },
             Kind::OneOf(words) if words.contains(&text) => Ok(()),
             Kind::OneOf(words) => Err(format!("{text:?} is none of {}", words.join(", "))),
+            Kind::List if Self::list(text).is_some() => Ok(()),
+            Kind::List => Err(format!("{text:?} is no list of texts")),
         }
+    }
+
+    /// A value as a list.
+    pub(crate) fn list(text: &str) -> Option<Vec<String>> {
+        let parts = |text: &str| {
+            let parts = text.split(',').map(|part| part.trim().to_owned());
+            parts.filter(|part| !part.is_empty()).collect()
+        };
+        if !text.trim_start().starts_with('[') {
+            return Some(parts(text));
+        }
+        let table: toml::Table = format!("list = {text}").parse().ok()?;
+        table["list"].as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
     }
 
     /// A value that was checked, as a time; none for `never`.
@@ -165,5 +232,13 @@ mod tests {
         check("run.max_time", "never", false);
         check("run.max_time", "30m", true);
         check("run.on_approval", "yes", false);
+        check("network.allow", "a.org, b.org", true);
+        check("network.allow", "[1]", false);
+        let two = Some(vec!["a.org".to_owned(), "b.org".to_owned()]);
+        assert_eq!(
+            (Key::list("a.org, b.org"), Key::list("[\"a.org\", \"b.org\"]")),
+            (two.clone(), two)
+        );
+        assert_eq!(Key::list(""), Some(Vec::new()));
     }
 }

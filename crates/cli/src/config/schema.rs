@@ -16,6 +16,7 @@ pub(crate) fn schema() -> Value {
             }
             Kind::Port => json!({ "type": "integer", "minimum": 0, "maximum": 65_535 }),
             Kind::OneOf(words) => json!({ "enum": words }),
+            Kind::List => json!({ "type": "array", "items": { "type": "string" } }),
         };
         value["description"] = key.about.into();
         if let Some(text) = key.built_in {

@@ -184,6 +184,9 @@ impl Team {
             Command::FinishTool { turn, call, ok, changed } => {
                 self.finish_tool(d, caller, *turn, call, *ok, *changed)
             }
+            Command::ReportViolation { turn, call, kind, what } => {
+                self.report_violation(d, caller, *turn, call, *kind, what)
+            }
             Command::RequestNetwork { turn, call, host } => {
                 self.request_network(d, caller, *turn, call, host)
             }

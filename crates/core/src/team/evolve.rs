@@ -277,7 +277,9 @@ impl Team {
             }
 
             Event::KeyUsed { key, receipt } => self.use_key(at, key, receipt.clone()),
-            Event::TeamOpened { .. } | Event::FactObserved { .. } => {}
+            Event::TeamOpened { .. }
+            | Event::FactObserved { .. }
+            | Event::SandboxViolation { .. } => {}
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::permission::{
 use crate::rejection::Rejection;
 use crate::request::{Decision, RequestKind, RequestState};
 use crate::rule::{Finding, RuleScope, RuleWord};
+use crate::sandbox::ViolationKind;
 use crate::turn::{ToolCallState, ToolVerdict, Turn};
 
 use super::Team;
@@ -24,6 +25,8 @@ use super::draft::Draft;
 const FINDING_BYTES: u64 = 2 * 1024;
 /// The longest input that a person is shown with a permission request, in bytes.
 const INPUT_BYTES: usize = 16 * 1024;
+/// The longest words about a violation, in bytes.
+const VIOLATION_BYTES: usize = 512;
 
 impl Team {
     pub(super) fn propose_tool(
@@ -257,6 +260,30 @@ impl Team {
                 Err(Rejection::NoSuchCall { call: call.clone() })
             }
         }
+    }
+
+    /// What a wall refused is kept; it changes nothing else.
+    pub(super) fn report_violation(
+        &self,
+        d: &mut Draft,
+        caller: Caller,
+        turn: TurnId,
+        call: &CallId,
+        kind: ViolationKind,
+        what: &str,
+    ) -> Result<(), Rejection> {
+        let (agent, turn) = self.own_turn(caller, turn)?;
+        let Some(ToolCallState::Started { .. }) = turn.calls.get(call) else {
+            return Err(Rejection::NoSuchCall { call: call.clone() });
+        };
+        d.push(Event::SandboxViolation {
+            turn: turn.id,
+            slot: agent.slot,
+            call: call.clone(),
+            kind,
+            what: shorten(what, VIOLATION_BYTES),
+        });
+        Ok(())
     }
 
     /// A running command wants to reach a host. No event means that it may.

@@ -321,7 +321,7 @@ impl Model {
             Event::TeamCreated { lead, settings, solo, .. } => {
                 self.team_created(lead, settings, *solo);
             }
-            Event::TeamRenamed { .. } => {}
+            Event::TeamRenamed { .. } | Event::SandboxViolation { .. } => {}
             Event::SettingsChanged { settings } => self.settings_changed(settings),
             Event::TeamHeld { hold } => self.team_held(*hold),
             Event::TeamReleased { hold } => self.team_released(*hold),

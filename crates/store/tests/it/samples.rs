@@ -18,6 +18,7 @@ use aion_core::plan::PlanSubmission;
 use aion_core::question::Question;
 use aion_core::request::{ActionHash, Decision, Request, RequestKind, Withdrawal};
 use aion_core::rule::{Finding, Rule, RuleScope, RuleWord, SessionRules};
+use aion_core::sandbox::ViolationKind;
 use aion_core::shutdown::{ShutdownHandshake, ShutdownStage};
 use aion_core::task::{TaskChange, TaskStatus};
 use aion_core::time::Timestamp;
@@ -196,6 +197,13 @@ fn tool_and_task_events() -> Vec<Event> {
             call: "call-1".to_owned(),
             ok: true,
             changed: true,
+        },
+        Event::SandboxViolation {
+            turn: TURN,
+            slot: MATE,
+            call: "call-1".to_owned(),
+            kind: ViolationKind::Refused,
+            what: "touch: cannot touch '/x': Read-only file system".to_owned(),
         },
         Event::TaskCreated {
             task: TASK,

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use aion_agent::sandbox::Wall;
 use aion_api::{AgentListResponse, AgentStatus, TeamListResponse};
 use aion_server::AccessToken;
 
@@ -15,6 +16,7 @@ use crate::client::{Client, Look, log_file, look};
 use crate::config::{Paths, Settings};
 use crate::daemon;
 use crate::paths::check_data_dir;
+use crate::walls;
 
 /// Files that a process should be able to have open.
 const FILES: u64 = 1_024;
@@ -29,6 +31,7 @@ pub(super) async fn all(dir: &Path) -> Vec<Check> {
     let mut checks = vec![machine(), open_files(), locale()];
     checks.extend(git());
     checks.push(settings());
+    checks.push(sandbox(dir).await);
     let there = data(dir, &mut checks);
     if there {
         checks.push(room(dir));
@@ -137,6 +140,31 @@ fn settings() -> Check {
             Check::warning(id, settings.warnings.join("; "), "aion config get lists what there is")
         }
         Err(failure) => Check::failed(id, &failure, "aion config path shows which files are read"),
+    }
+}
+
+/// Which wall there is around commands, and why that one.
+async fn sandbox(dir: &Path) -> Check {
+    let id = "sandbox.wall";
+    let fix = "apt install bubblewrap (or dnf, pacman, apk); without it no command runs";
+    let sandbox = match walls::sandbox(dir) {
+        Ok(sandbox) => sandbox,
+        Err(failure) => return Check::failed(id, &failure, "aion config path"),
+    };
+    // It runs something inside to see whether that works.
+    let wall = tokio::task::spawn_blocking(move || sandbox.wall().clone()).await;
+    let Ok(wall) = wall else { return Check::error(id, "the look for it failed", fix) };
+    let shown = format!("{}: {wall}", wall.name());
+    match wall {
+        Wall::Bubblewrap(_) => Check::ok(id, shown),
+        Wall::Landlock { .. } => Check::warning(
+            id,
+            shown,
+            "bubblewrap holds more, and lets commands ask for hosts: docs/sandbox.md",
+        ),
+        Wall::Off => Check::warning(id, shown, "aion config set sandbox.mode required"),
+        Wall::Missing { ask: true, .. } => Check::warning(id, shown, fix),
+        Wall::Missing { ask: false, .. } => Check::error(id, shown, fix),
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use aion_agent::leash::LeashConfig;
 use aion_agent::provider::{Immediate, ModelEvent, ModelRequest, Provider, ProviderError};
 use aion_agent::runtime::RuntimeConfig;
+use aion_agent::sandbox::Sandbox;
 use aion_agent::tools::ToolConfig;
 use aion_backends::{InProcessBackend, InProcessConfig, ProviderSource};
 use aion_core::command::Caller;
@@ -248,7 +249,11 @@ impl Calls {
 fn backend(calls: &Arc<Calls>) -> InProcessBackend {
     // No agent of this benchmark starts a process.
     let leash = LeashConfig { program: "/nonexistent".into(), arguments: vec![], ledger: None };
-    let tools = ToolConfig::new(leash, std::iter::empty::<(OsString, OsString)>());
+    let tools = ToolConfig::new(
+        leash,
+        Arc::new(Sandbox::off()),
+        std::iter::empty::<(OsString, OsString)>(),
+    );
     let config =
         InProcessConfig { runtime: Arc::new(RuntimeConfig::default()), tools: Arc::new(tools) };
     InProcessBackend::new(Arc::new(Providers { calls: Arc::clone(calls) }), config)

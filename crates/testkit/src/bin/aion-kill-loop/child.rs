@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use aion_agent::leash::{DirectoryLedger, LeashConfig};
 use aion_agent::runtime::RuntimeConfig;
+use aion_agent::sandbox::Sandbox;
 use aion_agent::tools::ToolConfig;
 use aion_backends::{InProcessBackend, InProcessConfig};
 use aion_core::Rejection;
@@ -106,7 +107,7 @@ fn house(dir: &Path, ledger: DirectoryLedger) -> Result<House> {
     let environment = ["PATH", MARK].into_iter().filter_map(visible).collect();
     let config = InProcessConfig {
         runtime: Arc::new(RuntimeConfig::default()),
-        tools: Arc::new(ToolConfig { leash, environment }),
+        tools: Arc::new(ToolConfig { leash, environment, sandbox: Arc::new(Sandbox::off()) }),
     };
     let backend = InProcessBackend::new(Arc::new(Arc::new(Chatter)), config);
     Ok(House::new(Arc::new(store), Backends::all(Arc::new(backend)), Catalogue::default()))

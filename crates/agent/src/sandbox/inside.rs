@@ -1,0 +1,148 @@
+//! The helper inside of a wall: it closes what the wall itself leaves open, for good, and then runs
+//! the command; where anything of that fails, the command does not run.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::prctl::set_dumpable;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid, setsid};
+use serde::{Deserialize, Serialize};
+
+use super::bridge;
+use super::landlock::Reach;
+use super::limits::Limits;
+use super::syscalls::{self, Sockets};
+use super::violation::LIMIT;
+
+/// The exit code where the command was not run.
+pub(super) const NOT_RUN: u8 = 125;
+/// The exit code where it could not be started.
+const NOT_STARTED: u8 = 127;
+/// How often processes are counted where the kernel does not.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What the helper is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Orders {
+    /// The limits.
+    pub(super) limits: Limits,
+    /// What may be touched, where Landlock is the wall.
+    pub(super) reach: Option<Reach>,
+    /// The way to the house's proxy, where there is one.
+    pub(super) network: Option<PathBuf>,
+    /// Whether sockets with a name in the file system are let through.
+    pub(super) local_sockets: bool,
+}
+
+/// Runs the helper: `args` are its orders, the command and its arguments.
+pub fn sandbox_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match run(args.into_iter()) {
+        Ok(code) => ExitCode::from(code),
+        Err(reason) => {
+            // Whoever runs the command reads our output as the command's.
+            let _ = writeln!(io::stdout(), "{LIMIT}the command was not run: {reason}");
+            ExitCode::from(NOT_RUN)
+        }
+    }
+}
+
+fn run(mut args: impl Iterator<Item = OsString>) -> Result<u8, String> {
+    let orders = args.next().and_then(|orders| orders.into_string().ok()).unwrap_or_default();
+    let orders: Orders = serde_json::from_str(&orders).map_err(|error| error.to_string())?;
+    let program = args.next().ok_or("there is no command")?;
+    let in_words = |errno: nix::Error| errno.to_string();
+    set_dumpable(false).map_err(in_words)?;
+    let mut command = Command::new(program);
+    command.args(args);
+    // The machine's memory is better taken from a command than from the house.
+    let _ = fs::write("/proc/self/oom_score_adj", "500");
+    let own_processes = orders.reach.is_none();
+    if own_processes {
+        if geteuid().is_root() {
+            // For this user the kernel counts nothing.
+            let most = orders.limits.processes / 4;
+            thread::spawn(move || count(most));
+        }
+    } else {
+        // It is no leader of a group: its holder is. A terminal of the person's is none of ours.
+        setsid().map_err(in_words)?;
+    }
+    if let Some(network) = &orders.network {
+        let port = bridge::open(network).map_err(|error| format!("the network: {error}"))?;
+        command.envs(proxies(port));
+    }
+    let others = if own_processes { 0 } else { threads_of_mine() };
+    orders.limits.set(others).map_err(in_words)?;
+    // From here on all is for this thread, and for what it starts.
+    if let Some(reach) = &orders.reach {
+        reach.enter().map_err(|error| format!("Landlock: {error}"))?;
+    }
+    let sockets = Sockets { internet: own_processes, local: orders.local_sockets };
+    syscalls::close(sockets).map_err(|error| format!("seccomp: {error}"))?;
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            let _ = writeln!(io::stdout(), "{error}");
+            return Ok(NOT_STARTED);
+        }
+    };
+    let status = child.wait().map_err(|error| error.to_string())?;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(u8::try_from(code.unwrap_or_default()).unwrap_or(u8::MAX))
+}
+
+/// The variables by which programs find the proxy. What listens inside of the wall itself is
+/// reached without it.
+fn proxies(port: u16) -> Vec<(&'static str, String)> {
+    let http = format!("http://127.0.0.1:{port}");
+    let near = "localhost,127.0.0.1,::1".to_owned();
+    let mut all = vec![
+        ("ALL_PROXY", format!("socks5h://127.0.0.1:{port}")),
+        ("all_proxy", format!("socks5h://127.0.0.1:{port}")),
+        ("NODE_USE_ENV_PROXY", "1".to_owned()),
+        ("NO_PROXY", near.clone()),
+        ("no_proxy", near),
+    ];
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "CARGO_HTTP_PROXY"] {
+        all.push((name, http.clone()));
+    }
+    all
+}
+
+/// Ends everything inside of the wall when there is too much of it.
+fn count(most: u64) {
+    loop {
+        let all = processes().count() as u64;
+        if all > most {
+            let _ = writeln!(io::stdout(), "{LIMIT}more than {most} processes: all were ended");
+            // Everybody inside but the first process and ourselves, until there is nobody.
+            while processes().count() > 3 {
+                let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+            }
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn processes() -> impl Iterator<Item = String> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// How many threads this user has already: the kernel counts them all together.
+fn threads_of_mine() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let me = geteuid().as_raw();
+    let mine = processes()
+        .filter(|pid| fs::metadata(format!("/proc/{pid}")).is_ok_and(|meta| meta.uid() == me));
+    mine.map(|pid| fs::read_dir(format!("/proc/{pid}/task")).map_or(1, |all| all.count() as u64))
+        .sum()
+}
