@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aion_core::rule::Rule;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::agent::{AddAgent, Agent, KillAgent, Mode, RenameAgent};
@@ -17,6 +18,7 @@ pub(crate) use self::mcp::{Install, Mcp, McpClient};
 pub(crate) use self::message::{ListMessages, Message, SendMessage, Urgency};
 pub(crate) use self::task::{AddTask, AssignTask, CancelTask, Column, OneTask, Task};
 pub(crate) use self::team::{CreateTeam, EndTeam, RenameTeam, Team, WantedTeam};
+pub(crate) use self::trust::TrustDirectory;
 pub(crate) use self::upkeep::{Backup, Completions, Doctor, Man, Restore};
 
 mod agent;
@@ -28,6 +30,7 @@ mod mcp;
 mod message;
 mod task;
 mod team;
+mod trust;
 mod upkeep;
 
 /// Makes coding agents work as one team.
@@ -127,6 +130,8 @@ pub(crate) enum Command {
     /// Show and change settings
     #[command(subcommand)]
     Config(Config),
+    /// Trust a directory: its own instructions and what its settings allow count then
+    Trust(TrustDirectory),
     /// Write completions for a shell
     Completions(Completions),
     /// Write the manual page
@@ -179,12 +184,17 @@ pub(crate) struct Run {
     /// Stop the team after this time, for example 90s, 30m or 2h [default: 60m without a terminal]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) max_time: Option<Duration>,
-    /// What becomes of requests that only a person can decide
+    /// What becomes of requests that only a person can decide [default: wait on a terminal, else fail]
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) on_approval: Option<OnApproval>,
     /// Answer every request with yes, without asking. The team can then run any command
     #[arg(long, short = 'y', conflicts_with = "on_approval")]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) rights: Rights,
+    /// Stop the team after so many turns of its members
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
     /// How to show what happens
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) progress: Option<Progress>,
@@ -196,6 +206,29 @@ pub(crate) struct Run {
     pub(crate) no_daemon: bool,
     #[command(flatten)]
     pub(crate) data: DataDir,
+}
+
+/// What a team that is begun may do.
+#[derive(Debug, Args)]
+pub(crate) struct Rights {
+    /// How much the team may do without asking [default: default]
+    #[arg(long, value_enum, value_name = "MODE", conflicts_with = "resume")]
+    pub(crate) mode: Option<Mode>,
+    /// Let calls that a rule fits run without asking, for example 'Bash(cargo test:*)'; may be given several times
+    #[arg(long, value_name = "RULE", value_parser = crate::config::read_rule, conflicts_with = "resume")]
+    pub(crate) allow: Vec<Rule>,
+    /// Ask for calls that a rule fits, whatever the mode
+    #[arg(long, value_name = "RULE", value_parser = crate::config::read_rule, conflicts_with = "resume")]
+    pub(crate) ask: Vec<Rule>,
+    /// Let no call run that a rule fits, for example 'Read(./secrets/**)'
+    #[arg(long, value_name = "RULE", value_parser = crate::config::read_rule, conflicts_with = "resume")]
+    pub(crate) deny: Vec<Rule>,
+    /// Trust the workspace: what its own settings allow counts, as after `aion trust`
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) trust: bool,
+    /// Stop the team when it has spent this much, in US dollars, for example 2 or 0.50
+    #[arg(long, value_name = "USD", value_parser = dollars, conflicts_with = "resume")]
+    pub(crate) budget: Option<u64>,
 }
 
 /// What becomes of requests that only a person can decide.
@@ -323,6 +356,24 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads an amount of dollars with up to six decimals, as millionths.
+fn dollars(text: &str) -> Result<u64, String> {
+    let bad = || format!("{text:?} is no amount; write it like 2 or 0.50");
+    let text = text.trim_start_matches('$');
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 6 || (whole.is_empty() && part.is_empty()) {
+        return Err(bad());
+    }
+    let number = |text: &str| if text.is_empty() { Ok(0) } else { text.parse::<u64>() };
+    let whole = number(whole).map_err(|_| bad())?.checked_mul(1_000_000).ok_or_else(bad)?;
+    let part = number(&format!("{part:0<6}")).map_err(|_| bad())?;
+    match whole + part {
+        0 => Err(bad()),
+        amount => Ok(amount),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -332,6 +383,18 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn dollars_are_read() {
+        for (text, expect) in
+            [("2", 2_000_000), ("0.5", 500_000), ("$1.25", 1_250_000), (".1", 100_000)]
+        {
+            assert_eq!(dollars(text), Ok(expect), "{text}");
+        }
+        for bad in ["", ".", "0", "0.0", "-1", "1e3", "1.0000001", "two", "99999999999999999999"] {
+            assert!(dollars(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

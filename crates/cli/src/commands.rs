@@ -24,6 +24,7 @@ mod steer;
 mod stop;
 mod task;
 mod team;
+mod trust;
 mod undo;
 
 use std::future::Future;
@@ -68,6 +69,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Backup(args) => asynchronous(backup::backup(args, json)),
         Command::Restore(args) => asynchronous(backup::restore(args, json)),
         Command::Config(command) => config::run(&command, json),
+        Command::Trust(args) => trust::run(&args, json),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
         Command::Help(help) => help::run(&help, json),

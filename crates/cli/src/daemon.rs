@@ -17,6 +17,7 @@ use aion_store::{EventStore, SqliteOptions, SqliteStore};
 
 use crate::exit::Failure;
 use crate::paths::{check_data_dir, prepare_data_dir};
+use crate::policy::Files;
 use crate::scenarios::Scenarios;
 use crate::walls::sandbox;
 
@@ -110,7 +111,8 @@ impl Daemon {
         let backends =
             Backends::chosen(&Environment::default(), [Arc::new(backend) as Arc<dyn Backend>])
                 .map_err(|error| Failure::usage(error.to_string()))?;
-        let house = House::new(Arc::clone(&store), backends, catalogue);
+        let mut house = House::new(Arc::clone(&store), backends, catalogue);
+        house.policy = Arc::new(Files::new(dir));
         keep_agents_panics_quiet();
         Ok(Self { service: TeamService::new(house), store })
     }

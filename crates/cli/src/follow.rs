@@ -47,6 +47,8 @@ pub(crate) enum End {
     Stopped(Signalled),
     /// The time was up.
     TimeUp,
+    /// The turns were used up.
+    TurnsUp,
     /// Everything is to end at once.
     Killed(Signalled),
     /// The terminal went away, and a daemon goes on without it.
@@ -70,6 +72,8 @@ pub(crate) struct Follow<'a> {
     broken: Option<End>,
     /// Why something that the person wrote was never read to its end, if so.
     unread: Option<String>,
+    /// How many turns may still end before all are asked to stop, where that is limited.
+    turns_left: Option<u32>,
     /// Set once all were asked to stop: how it will end.
     stopping: Option<End>,
 }
@@ -96,8 +100,14 @@ impl<'a> Follow<'a> {
             passed: BTreeSet::new(),
             broken,
             unread: None,
+            turns_left: None,
             stopping: None,
         }
+    }
+
+    /// Lets the team have so many more turns, and no limit without a number.
+    pub(crate) fn limit_turns(&mut self, most: Option<u32>) {
+        self.turns_left = most;
     }
 
     /// The state after what was seen.
@@ -130,6 +140,14 @@ impl<'a> Follow<'a> {
                     self.watcher.refresh(self.story.team())?;
                     if let Some(end) = self.consider().await? {
                         return self.finish(end);
+                    }
+                    if self.turns_left == Some(0) && self.stopping.is_none() {
+                        let text = "The turns are used up: all are asked to stop.";
+                        self.watcher.note(self.story.team(), text)?;
+                        self.stop(End::TurnsUp).await?;
+                        if let Some(end) = self.consider().await? {
+                            return self.finish(end);
+                        }
                     }
                 }
                 typed = next_line(&mut self.decider, self.asked.is_some()) => {
@@ -176,6 +194,9 @@ impl<'a> Follow<'a> {
     /// Keeps what an end is worth: a team that settles because its lead broke down, or never read
     /// what the person wrote, completed nothing.
     fn judge(&mut self, event: &Event) {
+        if let (Event::TurnEnded { .. }, Some(left)) = (event, &mut self.turns_left) {
+            *left = left.saturating_sub(1);
+        }
         match event {
             Event::TurnEnded { slot: SlotId::LEAD, outcome, .. } => self.broken = after(outcome),
             Event::MessageDeadLettered {
@@ -349,6 +370,8 @@ impl<'a> Follow<'a> {
                     self.watcher.answered(self.story.team(), "")?;
                 }
                 Decider::Fail => {
+                    self.watcher.ask(self.story.team(), &question)?;
+                    self.watcher.answered(self.story.team(), "")?;
                     let why = format!("{} asks: {}", question.from, question.what);
                     return Ok(Some(End::NeedsPerson(why)));
                 }

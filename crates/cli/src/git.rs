@@ -57,6 +57,17 @@ impl Repository {
         Ok(name)
     }
 
+    /// The commit that is checked out, if there is one.
+    pub(crate) fn head(&self) -> Option<String> {
+        let head = self.git(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).text().ok()?;
+        Some(head.trim().to_owned()).filter(|head| !head.is_empty())
+    }
+
+    /// Whether a commit is in it.
+    pub(crate) fn holds(&self, commit: &str) -> bool {
+        self.git(["cat-file", "-e", &format!("{commit}^{{commit}}")]).text().is_ok()
+    }
+
     /// Takes the record of a team that never was away again.
     pub(crate) fn forget(&self, team: &TeamId) {
         for name in [start_ref(team), ignored_ref(team)] {

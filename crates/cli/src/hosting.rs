@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use aion_agent::scripted::Scenario;
 use aion_core::agent::PermissionMode;
+use aion_core::command::Settings;
 use aion_core::id::{AgentName, TeamId};
 use aion_core::turn::TurnOutcome;
 use aion_store::EventStore;
@@ -63,6 +64,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) members: &'a [Member],
     /// How much its lead may do without asking.
     pub(crate) mode: PermissionMode,
+    /// Its settings.
+    pub(crate) settings: Settings,
 }
 
 impl Hosting {

@@ -24,10 +24,12 @@ mod line;
 mod logs;
 mod output;
 mod paths;
+mod policy;
 mod progress;
 mod replace;
 mod scenarios;
 mod terminal;
+mod trust;
 mod walls;
 
 use std::process::ExitCode;

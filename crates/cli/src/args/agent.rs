@@ -111,12 +111,16 @@ pub(crate) enum Mode {
     /// It may only read until its plan is approved
     Plan,
     /// What it would have to ask for is refused
+    #[value(alias = "dontAsk")]
     DontAsk,
     /// It asks before it changes anything
+    #[value(alias = "default")]
     Ask,
     /// It may change files, and asks before it runs commands
+    #[value(alias = "acceptEdits")]
     Edits,
-    /// It may do everything
+    /// It may do everything that no rule denies or wants to be asked for
+    #[value(alias = "bypassPermissions")]
     Bypass,
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Agree, AnswerRequest, Approve, ListRequests, OneRequest, Refuse, Scope};
 use crate::client::{Client, connect, find_team};
+use crate::config::{Paths, allow, read_rule};
 use crate::exit::{Failure, Outcome};
 use crate::output;
 use crate::terminal::{clean_line, clean_text};
@@ -117,7 +118,25 @@ async fn yes(args: &Agree, json: bool) -> Outcome {
         };
         agreed(request, scope, rule)
     };
+    let saved: Vec<String> = if args.save {
+        let open = open(&client).await?;
+        let each = args.ids.iter().map(|id| match &args.rule {
+            Some(rule) => Ok(rule.clone()),
+            None => suggested(find(&open, id)?),
+        });
+        each.collect::<Result<_, Failure>>()?
+    } else {
+        Vec::new()
+    };
     let done = decide(&client, &args.ids, agree, json).await?;
+    let file = Paths::here()?.user;
+    for rule in &saved {
+        let rule = read_rule(rule).map_err(Failure::usage)?;
+        allow(&file, &rule)?;
+        if !json {
+            output::line(&format!("{rule} is allowed in {}", file.display()))?;
+        }
+    }
     Ok(done)
 }
 

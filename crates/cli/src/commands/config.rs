@@ -7,7 +7,7 @@ use aion_api::Exit;
 use serde_json::json;
 
 use crate::args::{Config, GetSetting, SetSetting};
-use crate::config::{KEYS, Key, Paths, Settings, find, nearest, schema, set};
+use crate::config::{KEYS, Key, Paths, Settings, Written, find, nearest, schema, set, written};
 use crate::exit::{Failure, Outcome};
 use crate::output;
 use crate::replace::{Within, replace};
@@ -28,6 +28,12 @@ pub(super) fn run(command: &Config, json: bool) -> Outcome {
 
 fn get(args: &GetSetting, json: bool) -> Outcome {
     let settings = Settings::load()?;
+    let rules = written(&Paths::here()?)?;
+    if let Some(word) = args.key.as_deref().and_then(|key| key.strip_prefix("permissions."))
+        && ["allow", "ask", "deny"].contains(&word)
+    {
+        return get_rules(&rules, word, args.origin, json);
+    }
     let wanted: Vec<&Key> = match &args.key {
         Some(name) => vec![known(name)?],
         None => KEYS.iter().collect(),
@@ -44,6 +50,7 @@ fn get(args: &GetSetting, json: bool) -> Outcome {
         let all: Vec<_> = rows
             .iter()
             .map(|(key, value, origin)| json!({ "key": key, "value": value, "origin": origin }))
+            .chain(rules.iter().filter(|_| !one).map(as_json))
             .collect();
         match all.as_slice() {
             [only] if one => output::json(only)?,
@@ -58,8 +65,31 @@ fn get(args: &GetSetting, json: bool) -> Outcome {
             .map(|(key, value, origin)| {
                 vec![key.to_owned(), value.unwrap_or("-").to_owned(), origin]
             })
+            .chain(rules.iter().map(|rule| {
+                let key = format!("permissions.{}", rule.word.as_str());
+                vec![key, rule.rule.to_string(), rule.file.display().to_string()]
+            }))
             .collect();
         output::table(&["SETTING", "VALUE", "FROM"], &cells)?;
+    }
+    Ok(Exit::Success)
+}
+
+fn as_json(rule: &Written) -> serde_json::Value {
+    let key = format!("permissions.{}", rule.word.as_str());
+    json!({ "key": key, "value": rule.rule, "origin": rule.file.display().to_string() })
+}
+
+/// The rules under one word, one a line.
+fn get_rules(rules: &[Written], word: &str, origin: bool, json: bool) -> Outcome {
+    let rules: Vec<&Written> = rules.iter().filter(|rule| rule.word.as_str() == word).collect();
+    if json {
+        output::json(&rules.into_iter().map(as_json).collect::<Vec<_>>())?;
+        return Ok(Exit::Success);
+    }
+    for rule in rules {
+        let from = if origin { format!("  ({})", rule.file.display()) } else { String::new() };
+        output::line(&format!("{}{from}", rule.rule))?;
     }
     Ok(Exit::Success)
 }
@@ -140,16 +170,23 @@ fn template() -> String {
             if value.parse::<u16>().is_ok() { value.to_owned() } else { format!("{value:?}") };
         text.extend(["# ", key.about, "\n# ", field, " = ", &quoted, "\n"]);
     }
+    text.push_str(
+        "\n[permissions]\n# What runs without asking; see also ask and deny.\n# allow = [\"Bash(cargo test:*)\"]\n",
+    );
     text
 }
 
 fn paths(json: bool) -> Outcome {
     let paths = Paths::here()?;
-    let all: Vec<(&str, PathBuf)> =
-        [("user", Some(paths.user)), ("project", paths.project), ("project, local", paths.local)]
-            .into_iter()
-            .filter_map(|(what, path)| Some((what, path?)))
-            .collect();
+    let all: Vec<(&str, PathBuf)> = [
+        ("managed", Some(paths.managed)),
+        ("user", Some(paths.user)),
+        ("project", paths.project),
+        ("project, local", paths.local),
+    ]
+    .into_iter()
+    .filter_map(|(what, path)| Some((what, path?)))
+    .collect();
     let there = |path: &Path| path.is_file();
     if json {
         let all: Vec<_> = all

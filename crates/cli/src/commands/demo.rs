@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use aion_api::{Exit, FileChange};
 use aion_core::agent::PermissionMode;
+use aion_core::command::Settings;
 use aion_core::event::Recorded;
 use aion_core::id::{Seq, TeamId};
 use aion_core::permission::GrantScope;
@@ -90,6 +91,7 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
          stand on every page. The accent colour is {accent}. README.md says what the page needs."
     );
     let plan = Plan {
+        settings: Settings::default(),
         name: NAME,
         workspace: &place.site,
         task: goal,
@@ -371,6 +373,7 @@ fn why(end: &End) -> String {
         End::Budget => "the budget is used up".to_owned(),
         End::Stopped(_) | End::Killed(_) | End::Left => "it was stopped".to_owned(),
         End::TimeUp => "the time was up".to_owned(),
+        End::TurnsUp => "the turns were used up".to_owned(),
     }
 }
 

@@ -8,14 +8,18 @@ use std::time::{Duration, Instant};
 use aion_agent::scripted::Scenario;
 use aion_api::{Exit, RunLine, RunStatus};
 use aion_core::agent::PermissionMode;
+use aion_core::budget::{Amount, Cap};
+use aion_core::command::Settings as TeamSettings;
 use aion_core::id::{AgentName, TeamId};
+use aion_core::rule::SessionRules;
 use aion_core::team::Team;
 
 use clap::ValueEnum;
 use serde_json::json;
 
+use super::trust::before_a_run;
 use crate::answer::{self, Decider, Typed};
-use crate::args::{OnApproval, Progress, Run};
+use crate::args::{Mode, OnApproval, Progress, Run};
 use crate::client::connect_local;
 use crate::config::{Key, Settings};
 use crate::daemon::{self, SCRIPTED};
@@ -64,6 +68,7 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
     };
     if let Some(goal) = &goal {
         Repository::refuse_data_inside(&goal.workspace, &dir)?;
+        before_a_run(&dir, &goal.workspace, args.rights.trust, json)?;
     }
     let hosting = if args.no_daemon {
         Hosting::here(&dir, scenario)?
@@ -79,7 +84,8 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
                 task: goal.task.clone(),
                 scenario: text.as_deref().unwrap_or_default(),
                 members: &members,
-                mode: PermissionMode::Default,
+                mode: mode(&args),
+                settings: team_settings(&args),
             };
             hosting.begin(&dir, plan).await
         }
@@ -101,6 +107,7 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
     let most = args.max_time.or_else(|| (!is_screen()).then_some(UNWATCHED));
     let mut follow =
         Follow::new(line, watcher.as_mut(), decider, &mut signals, from, last.as_ref());
+    follow.limit_turns(args.max_turns);
     let end = follow.run(most).await;
     let result = end.and_then(|end| {
         if end == End::Left {
@@ -187,10 +194,36 @@ fn decider(args: &Run) -> Decider {
     match args.on_approval {
         _ if args.yes => Decider::Auto(answer::yes),
         Some(OnApproval::Deny) => Decider::Auto(answer::no),
-        Some(OnApproval::Fail) => Decider::Fail,
         Some(OnApproval::Wait) => Decider::Person(Typed::read()),
         None if std::io::stdin().is_terminal() => Decider::Person(Typed::read()),
-        None => Decider::Nobody,
+        None | Some(OnApproval::Fail) => Decider::Fail,
+    }
+}
+
+fn mode(args: &Run) -> PermissionMode {
+    match args.rights.mode {
+        None | Some(Mode::Ask) => PermissionMode::Default,
+        Some(Mode::Plan) => PermissionMode::Plan,
+        Some(Mode::DontAsk) => PermissionMode::DontAsk,
+        Some(Mode::Edits) => PermissionMode::AcceptEdits,
+        Some(Mode::Bypass) => PermissionMode::BypassPermissions,
+    }
+}
+
+/// What the command line says about the team. A mode is the whole team's; a plan is the lead's.
+fn team_settings(args: &Run) -> TeamSettings {
+    let (allow, ask, deny) =
+        (args.rights.allow.clone(), args.rights.ask.clone(), args.rights.deny.clone());
+    let mode = mode(args);
+    TeamSettings {
+        rules: SessionRules { allow, ask, deny },
+        member_mode: Some(mode)
+            .filter(|mode| !matches!(mode, PermissionMode::Default | PermissionMode::Plan)),
+        cap: args.rights.budget.map(|micro_usd| Cap {
+            most: Amount { tokens: 0, micro_usd },
+            per_call: Amount::default(),
+        }),
+        ..TeamSettings::default()
     }
 }
 
@@ -310,7 +343,8 @@ fn exit(end: &End) -> Exit {
         | End::Interrupted
         | End::NeedsPerson(_)
         | End::Budget
-        | End::TimeUp => status(end).exit(),
+        | End::TimeUp
+        | End::TurnsUp => status(end).exit(),
         End::Stopped(signalled) | End::Killed(signalled) => signalled.exit(),
         End::Left => Exit::Terminated,
     }
@@ -324,6 +358,7 @@ fn status(end: &End) -> RunStatus {
         | End::Interrupted
         | End::Stopped(_)
         | End::TimeUp
+        | End::TurnsUp
         | End::Left
         | End::Killed(_) => RunStatus::Incomplete,
         End::NeedsPerson(_) => RunStatus::NeedsInput,
@@ -350,6 +385,7 @@ fn conclude(
         End::Budget => Some("the budget is used up".to_owned()),
         End::Stopped(_) => Some("stopped".to_owned()),
         End::TimeUp => Some("the time was up".to_owned()),
+        End::TurnsUp => Some("the turns were used up".to_owned()),
         End::Killed(_) => Some("ended at once".to_owned()),
         End::Left => Some("nobody watches any more".to_owned()),
     };
@@ -389,6 +425,7 @@ fn conclude(
         | End::Budget
         | End::Stopped(_)
         | End::TimeUp
+        | End::TurnsUp
         | End::Left
         | End::Killed(_) => {
             output::line(&format!("go on with   aion run --resume {short}{place}"))?;

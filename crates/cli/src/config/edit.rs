@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use aion_api::Exit;
+use aion_core::rule::Rule;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use super::keys::{Key, Kind};
@@ -30,6 +31,37 @@ pub(crate) fn set(
         Failure::new(Exit::Usage, "config.unreadable", message)
     })?;
     replace(&file, after.as_bytes(), 0o666).map_err(fail)
+}
+
+/// Adds a rule to those that the person's own file allows.
+pub(crate) fn allow(path: &Path, rule: &Rule) -> Result<(), Failure> {
+    let fail = |error: std::io::Error| Failure::io(format!("write {}", path.display()), &error);
+    let file = Within::Own.file(path).map_err(fail)?;
+    let before = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Failure::io(format!("read {}", path.display()), &error)),
+    };
+    let after = allowed(&before, rule).map_err(|error| {
+        let message = format!("{}: {error}", path.display());
+        Failure::new(Exit::Usage, "config.unreadable", message)
+    })?;
+    replace(&file, after.as_bytes(), 0o666).map_err(fail)
+}
+
+fn allowed(before: &str, rule: &Rule) -> Result<String, toml_edit::TomlError> {
+    let mut document: DocumentMut = before.parse()?;
+    let place = document.entry("permissions").or_insert(Item::Table(Table::new()));
+    if let Some(fields) = place.as_table_like_mut() {
+        let list = fields.entry("allow").or_insert(value(Array::new()));
+        let text = rule.to_string();
+        if let Some(list) = list.as_array_mut()
+            && !list.iter().any(|known| known.as_str() == Some(&text))
+        {
+            list.push(text);
+        }
+    }
+    Ok(document.to_string())
 }
 
 fn changed(before: &str, key: &Key, text: Option<&str>) -> Result<String, toml_edit::TomlError> {
@@ -77,6 +109,18 @@ mod tests {
         );
         check("[run]\nmax_time = \"1m\"\n", "run.max_time", None, "[run]\n");
         check("run.max_time = \"1m\"\n", "run.max_time", Some("2m"), "run.max_time = \"2m\"\n");
+    }
+
+    #[test]
+    fn a_rule_is_added_once_to_what_is_there() {
+        let rule = "Bash(cargo test:*)".parse().unwrap();
+        let once = allowed("# mine\n[run]\nmax_time = \"1m\"\n", &rule).unwrap();
+        let expect =
+            "# mine\n[run]\nmax_time = \"1m\"\n\n[permissions]\nallow = [\"Bash(cargo test:*)\"]\n";
+        assert_eq!(once, expect);
+        assert_eq!(allowed(&once, &rule).unwrap(), expect);
+        let more = allowed(&once, &"Edit".parse().unwrap()).unwrap();
+        assert!(more.ends_with("allow = [\"Bash(cargo test:*)\", \"Edit\"]\n"), "{more}");
     }
 
     #[test]

@@ -10,8 +10,16 @@ use aion_api::Exit;
 use toml::{Table, Value};
 
 use super::keys::{KEYS, Key, find, nearest};
+use super::rules::TABLE;
 use crate::exit::Failure;
 use crate::terminal::clean_line;
+
+/// The file of who administers the machine.
+const MANAGED: &str = if cfg!(target_os = "macos") {
+    "/Library/Application Support/aion/config.toml"
+} else {
+    "/etc/aion/config.toml"
+};
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +45,8 @@ impl std::fmt::Display for Origin {
 /// The files that are read, whether they are there or not; the nearest last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Paths {
+    /// Of who administers the machine: rules of permission alone.
+    pub(crate) managed: PathBuf,
     /// The user's own.
     pub(crate) user: PathBuf,
     /// The project's, which others have too.
@@ -50,6 +60,12 @@ impl Paths {
     pub(crate) fn here() -> Result<Self, Failure> {
         let directory =
             env::current_dir().map_err(|error| Failure::io("find the directory", &error))?;
+        Self::of_workspace(&directory)
+    }
+
+    /// For a directory that a team works in.
+    pub(crate) fn of_workspace(directory: &Path) -> Result<Self, Failure> {
+        let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
         let user = user_file(|name| env::var_os(name).map(PathBuf::from)).ok_or_else(|| {
             Failure::usage("there is no home directory to keep settings in")
                 .with_hint("AION_CONFIG names a file")
@@ -60,6 +76,7 @@ impl Paths {
     fn of(user: PathBuf, directory: &Path) -> Self {
         let project = directory.ancestors().map(|at| at.join(".aion")).find(|at| at.is_dir());
         Self {
+            managed: PathBuf::from(MANAGED),
             user,
             project: project.as_ref().map(|at| at.join("config.toml")),
             local: project.as_ref().map(|at| at.join("local/config.toml")),
@@ -148,6 +165,8 @@ impl Settings {
         })?;
         let mut found = Vec::new();
         flatten("", &table, &mut found);
+        // Rules are read for themselves: those of all files count together.
+        found.retain(|(name, _)| !name.starts_with(&format!("{TABLE}.")));
         for (name, value) in found {
             if is_secret(&name, value) {
                 let message = format!("{shown}: {} looks like a secret", clean_line(&name, 60));

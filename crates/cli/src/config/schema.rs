@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::keys::{KEYS, Kind};
+use super::rules::TABLE;
 
 /// The schema of a file of settings.
 pub(crate) fn schema() -> Value {
@@ -27,6 +28,23 @@ pub(crate) fn schema() -> Value {
         );
         properties["properties"][field] = value;
     }
+    let rules = |what: &str| {
+        json!({
+            "type": "array",
+            "items": { "type": "string", "pattern": "^[A-Za-z0-9_*-]+(\\(.+\\))?$" },
+            "description": what,
+        })
+    };
+    let permissions = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "allow": rules("What runs without asking, for example Bash(cargo test:*). In a project's file it counts only where the project is trusted."),
+            "ask": rules("What is asked for, whatever the mode."),
+            "deny": rules("What does not run."),
+        },
+    });
+    tables.insert(TABLE.to_owned(), permissions);
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Settings of aion",

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use aion_api::Exit;
 use aion_core::agent::{MemberSpec, PermissionMode};
-use aion_core::command::{Caller, Command, SendMessage, Settings};
+use aion_core::command::{Caller, Command, SendMessage};
 use aion_core::id::{AgentName, TeamId};
 use aion_core::message::{Recipient, Urgency};
 use aion_runtime::{CreateError, NewTeam, OpenError, SubmitError, TeamHandle};
@@ -21,7 +21,7 @@ use crate::scenarios;
 /// Records the start of the work tree, then begins a team. With members of the person's own the
 /// task follows once they are there: the lead's first prompt names them.
 pub(super) async fn begin(daemon: &Daemon, dir: &Path, plan: Plan<'_>) -> Result<Opened, Failure> {
-    let Plan { name, workspace, task, scenario, members, mode } = plan;
+    let Plan { name, workspace, task, scenario, members, mode, settings } = plan;
     let house = daemon.service.house();
     let id = house.ids.team();
     let repository = Repository::around(workspace);
@@ -38,7 +38,7 @@ pub(super) async fn begin(daemon: &Daemon, dir: &Path, plan: Plan<'_>) -> Result
         workspace: shown.clone(),
         solo: false,
         lead: member(daemon, AgentName::lead(), None, first, mode),
-        settings: Settings::default(),
+        settings,
     };
     let made = daemon.service.create_as(id.clone(), Caller::User, None, new).await;
     let handle = made.map_err(|error| {

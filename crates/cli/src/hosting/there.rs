@@ -7,8 +7,10 @@ use aion_api::{
     CommandAcceptedResponse, CreateTeamParams, LeadParams, MessageAcceptedResponse, MessageParams,
     ScenarioParams, SpawnAgentParams, SpawnAgentResponse, TeamResponse, UrgencyParam,
 };
+use aion_core::command::Settings;
 use aion_core::id::TeamId;
 use aion_store::EventStore;
+use serde_json::{Map, Value};
 
 use super::{Member, Opened, Plan};
 use crate::client::Client;
@@ -21,7 +23,7 @@ use crate::progress::Beginning;
 
 /// Begins a team; the daemon records the start of its work tree.
 pub(super) async fn begin(client: &Client, plan: Plan<'_>) -> Result<Opened, Failure> {
-    let Plan { name, workspace, task, scenario, members, mode } = plan;
+    let Plan { name, workspace, task, scenario, members, mode, settings } = plan;
     let (first, later) = if members.is_empty() { (Some(task), None) } else { (None, Some(task)) };
     let params = CreateTeamParams {
         name: Some(name.to_owned()),
@@ -32,7 +34,7 @@ pub(super) async fn begin(client: &Client, plan: Plan<'_>) -> Result<Opened, Fai
             model: None,
             permission_mode: Some(mode_param(mode)),
         },
-        settings: None,
+        settings: differing(&settings),
         scenario: Some(scenario.to_owned()),
     };
     let team: TeamResponse = client.post("/api/teams", &params).await?;
@@ -48,6 +50,18 @@ pub(super) async fn begin(client: &Client, plan: Plan<'_>) -> Result<Opened, Fai
     let beginning = beginning(&id, team.name, team.workspace);
     let line = Line::there(client.clone(), id.to_string(), from.seq);
     Ok(Opened { id, line, beginning, from, last: None })
+}
+
+/// Settings as far as they are not those that every team begins with.
+fn differing(settings: &Settings) -> Option<Map<String, Value>> {
+    let fields = |settings: &Settings| match serde_json::to_value(settings) {
+        Ok(Value::Object(fields)) => fields,
+        Ok(_) | Err(_) => Map::new(),
+    };
+    let usual = fields(&Settings::default());
+    let mut own = fields(settings);
+    own.retain(|name, value| usual.get(name) != Some(value));
+    (!own.is_empty()).then_some(own)
 }
 
 async fn tell(

@@ -12,6 +12,7 @@ mod errors;
 mod golden;
 mod kills;
 mod outliving;
+mod permissions;
 mod reading;
 mod run;
 mod screen;

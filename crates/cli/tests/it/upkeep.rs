@@ -162,6 +162,7 @@ fn settings_are_set_shown_and_obeyed() {
     Ran::from(command.output().unwrap()).code(0);
     assert!(fs::read_to_string(&file).unwrap().contains("# max_time ="));
     let paths = aion(&["config", "path", "--json"]).code(0).json();
-    assert_eq!(paths[0]["exists"], true);
+    assert_eq!((&paths[0]["layer"], &paths[1]["layer"]), (&"managed".into(), &"user".into()));
+    assert_eq!(paths[1]["exists"], true);
     home.aion(["stop"]).code(0);
 }

@@ -1,0 +1,128 @@
+//! `aion trust`: the person's word that a directory's own settings and instructions may count.
+
+use std::io::{IsTerminal, Write, stderr, stdin};
+use std::path::{Path, PathBuf};
+
+use aion_api::Exit;
+use aion_core::rule::RuleWord;
+use serde_json::json;
+
+use crate::args::TrustDirectory;
+use crate::config::Written;
+use crate::confirm::{ask, confirm};
+use crate::exit::{Failure, Outcome};
+use crate::output;
+use crate::paths::{data_dir, prepare_data_dir};
+use crate::terminal::{clean_line, is_screen};
+use crate::trust::{Trust, place, rules_of_project};
+
+pub(super) fn run(args: &TrustDirectory, json: bool) -> Outcome {
+    let dir = data_dir(args.data.data_dir.as_deref())?;
+    let trust = Trust::of(&dir);
+    if args.ls {
+        return list(&trust, json);
+    }
+    let workspace = args.directory.clone().unwrap_or_else(|| PathBuf::from("."));
+    let full = workspace.canonicalize().map_err(|error| {
+        Failure::new(
+            Exit::NotFound,
+            "workspace.missing",
+            format!("{}: {error}", workspace.display()),
+        )
+    })?;
+    if args.rm {
+        let was = trust.remove(&full)?;
+        return say(&place(&full), if was { "trusted no more" } else { "not trusted" }, json);
+    }
+    let rules = rules_of_project(&full)?;
+    confirm(&preview(&full, &rules), "Trust it?", args.yes, json)?;
+    prepare_data_dir(&dir)?;
+    let place = trust.add(&full, &rules)?;
+    say(&place, "trusted", json)
+}
+
+/// What trust would change.
+fn preview(workspace: &Path, rules: &[Written]) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{}: its own instructions are read, and what its settings allow runs without asking.",
+        place(workspace).display()
+    )];
+    let allowed = rules.iter().filter(|rule| rule.word == RuleWord::Allow);
+    lines
+        .extend(allowed.map(|rule| format!("  allow {}", clean_line(&rule.rule.to_string(), 200))));
+    lines
+}
+
+fn say(place: &Path, what: &str, json: bool) -> Outcome {
+    if json {
+        output::json(&json!({ "directory": place, "trust": what }))?;
+    } else {
+        output::line(&format!("{} is {what}", place.display()))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn list(trust: &Trust, json: bool) -> Outcome {
+    let all: Vec<(PathBuf, bool)> = trust
+        .all()?
+        .into_keys()
+        .map(|path| {
+            let stands = trust.trusts(&path);
+            (path, stands)
+        })
+        .collect();
+    if json {
+        let rows: Vec<_> = all
+            .iter()
+            .map(|(path, stands)| json!({ "directory": path, "counts": stands }))
+            .collect();
+        output::json(&rows)?;
+    } else if all.is_empty() {
+        output::line("no directory is trusted")?;
+    } else {
+        for (path, stands) in all {
+            let note = if stands { "" } else { "  (another repository stands there: not trusted)" };
+            output::line(&format!("{}{note}", path.display()))?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// Before a run: where a directory's own settings allow something and it is not trusted, a person is
+/// asked; without one they do not count, and that is said.
+pub(super) fn before_a_run(
+    dir: &Path,
+    workspace: &Path,
+    trusts: bool,
+    json: bool,
+) -> Result<(), Failure> {
+    let trust = Trust::of(dir);
+    let rules = rules_of_project(workspace)?;
+    let allows = rules.iter().filter(|rule| rule.word == RuleWord::Allow).count();
+    if trusts {
+        prepare_data_dir(dir)?;
+        trust.add(workspace, &rules)?;
+        return Ok(());
+    }
+    if allows == 0 || trust.trusts_with(workspace, &rules) {
+        return Ok(());
+    }
+    if !json && is_screen() && stdin().is_terminal() {
+        for line in preview(workspace, &rules) {
+            output::line(&line)?;
+        }
+        if ask("Trust it? Without, what it allows is asked for.")? {
+            prepare_data_dir(dir)?;
+            trust.add(workspace, &rules)?;
+        }
+        return Ok(());
+    }
+    let place = place(workspace);
+    // Where standard error is gone there is nobody to tell.
+    let _ = writeln!(
+        stderr(),
+        "aion: {} is not trusted: the {allows} rule(s) by which its settings allow something do not count (aion trust, or run --trust)",
+        place.display()
+    );
+    Ok(())
+}
