@@ -17,7 +17,7 @@ mod write;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use aion_core::permission::ToolClass;
 use futures::FutureExt;
@@ -25,7 +25,7 @@ use futures::future::BoxFuture;
 
 use self::files::Seen;
 use self::place::Root;
-use crate::host::{ToolOutput, ToolSpec};
+use crate::host::{Rules, ToolOutput, ToolSpec};
 use crate::identity::blocking_as;
 use crate::leash::LeashConfig;
 use crate::network::Gate;
@@ -101,6 +101,8 @@ pub struct Toolbox {
     workspace: PathBuf,
     config: Arc<ToolConfig>,
     seen: Arc<Mutex<Seen>>,
+    /// The rules that were made ready last.
+    book: Mutex<Option<(Rules, Arc<Rulebook>)>>,
 }
 
 /// A call that is ready to be judged, and then to run.
@@ -149,7 +151,7 @@ static SPECS: LazyLock<Vec<Arc<ToolSpec>>> = LazyLock::new(|| {
 impl Toolbox {
     /// The tools for a workspace.
     pub fn new(workspace: PathBuf, config: Arc<ToolConfig>) -> Self {
-        Self { workspace, config, seen: Arc::default() }
+        Self { workspace, config, seen: Arc::default(), book: Mutex::default() }
     }
 
     /// The tools as a model sees them.
@@ -172,12 +174,26 @@ impl Toolbox {
         &self.workspace
     }
 
-    /// The workspace as the file system knows it, and the home directory of commands: where the
-    /// patterns of rules begin.
-    pub fn places(&self) -> (PathBuf, Option<PathBuf>) {
+    /// Rules made ready for calls here: patterns begin at the workspace as the file system knows it,
+    /// and at the home directory of commands. The same rules are made ready once.
+    pub fn book(&self, rules: Rules) -> Arc<Rulebook> {
+        // Every change of it is one assignment.
+        let mut kept = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, book)) = &*kept
+            && *known == rules
+        {
+            return Arc::clone(book);
+        }
         let root = self.workspace.canonicalize().unwrap_or_else(|_| self.workspace.clone());
         let home = self.config.environment.iter().find(|(name, _)| name == "HOME");
-        (root, home.map(|(_, home)| PathBuf::from(home)))
+        let home = home.map(|(_, home)| PathBuf::from(home));
+        let book = Rulebook::new(rules.layers.clone(), root, home);
+        let book = Arc::new(match &rules.fault {
+            Some(why) => book.unreadable(why),
+            None => book,
+        });
+        *kept = Some((rules, Arc::clone(&book)));
+        book
     }
 
     /// Reads a call's input and says what it would do. An error is for the model.

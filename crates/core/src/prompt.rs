@@ -6,11 +6,14 @@
 
 use std::fmt::Write;
 
+use unicode_security::confusable_detection::skeleton;
+
 use crate::agent::{Agent, Role};
 use crate::id::{MessageId, SlotId, TurnId};
 use crate::message::{Body, Envelope, IdleReason, ProtocolMessage, Recipient, Sender};
 use crate::mode::PermissionMode;
 use crate::team::Team;
+use crate::text::{is_unseen, shown};
 
 /// The lead's role prompt, unless an override is given.
 pub const LEAD: &str = include_str!("prompt/lead.md");
@@ -67,7 +70,8 @@ pub fn role_prompt_from(template: &str, team: &Team, slot: SlotId) -> String {
             Role::Teammate => "teammate",
             Role::Solo => "agent",
         };
-        let _ = write!(members, "{line_end}- {}{you}: {role}, {}", a.name(), a.agent_type());
+        let kind = in_line(a.agent_type());
+        let _ = write!(members, "{line_end}- {}{you}: {role}, {kind}", a.name());
     }
     let mode = match agent.mode() {
         PermissionMode::Plan => {
@@ -88,8 +92,8 @@ pub fn role_prompt_from(template: &str, team: &Team, slot: SlotId) -> String {
         template,
         &[
             ("name", agent.name().as_str()),
-            ("team", team.name()),
-            ("workspace", team.workspace()),
+            ("team", &in_line(team.name())),
+            ("workspace", &in_line(team.workspace())),
             ("members", &members),
             ("mode", mode),
         ],
@@ -190,17 +194,55 @@ fn fence(tag: &str, attributes: &str, text: &str, nonce: &mut dyn FnMut() -> Str
 }
 
 /// A text of somebody else as it may stand inside what a model reads: nothing in it looks like a
-/// fence.
+/// fence, and nothing in it is hidden.
 #[must_use]
 pub fn quote(text: &str) -> String {
     escape_tags(text)
 }
 
+/// The same as a part of one line.
+fn in_line(text: &str) -> String {
+    quote(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// What a tool returned, as a model reads it: nothing in it looks like one of our fences, and nothing
+/// in it is hidden. Other tags stay as they are: files are full of them.
+#[must_use]
+pub fn tool_output(text: &str) -> String {
+    escape(text, &FENCES)
+}
+
 /// Escapes what looks like one of our tags, whatever its case and whatever is hidden in it.
 fn escape_tags(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for (at, c) in text.char_indices() {
-        if c == '<' && looks_like_tag(&text[at + 1..]) {
+    escape(text, &TAGS)
+}
+
+/// Tags that say who speaks.
+const FENCES: [&str; 4] =
+    ["teammate-message", "agent-message", "system-reminder", "cross-session-message"];
+/// Every tag that a model may take for one of its house.
+const TAGS: [&str; 12] = [
+    "teammate-message",
+    "agent-message",
+    "system-reminder",
+    "cross-session-message",
+    "task-",
+    "system",
+    "human",
+    "assistant",
+    "function_",
+    "tool_",
+    "invoke",
+    "antml",
+];
+
+fn escape(text: &str, names: &[&str]) -> String {
+    let shown = shown(text);
+    let mut out = String::with_capacity(shown.len());
+    for (at, c) in shown.char_indices() {
+        let opens = matches!(c, '<' | '＜' | '﹤' | '‹' | '〈' | '⟨');
+        // The text before what was hidden in it was written out.
+        if opens && looks_like_tag(&shown[at + c.len_utf8()..], names) {
             out.push_str("&lt;");
         } else {
             out.push(c);
@@ -209,19 +251,37 @@ fn escape_tags(text: &str) -> String {
     out
 }
 
-fn looks_like_tag(rest: &str) -> bool {
-    const NAMES: [&str; 5] =
-        ["teammate-message", "agent-message", "system-reminder", "task-", "system"];
-    let shown: String = rest
+fn looks_like_tag(rest: &str, names: &[&str]) -> bool {
+    let mut seen = String::new();
+    let mut chars = rest.chars().take(96).peekable();
+    while let Some(c) = chars.next() {
+        if c == '\\' && chars.peek() == Some(&'u') {
+            // Something hidden, written out.
+            chars.by_ref().find(|c| *c == '}');
+        } else if !c.is_whitespace() && !is_unseen(c) && !matches!(c, '/' | '／') {
+            seen.push(c);
+        }
+    }
+    // A text that was shortened may end in the middle of one.
+    let cut = plain(seen.split('…').next().unwrap_or_default());
+    let seen = plain(&seen);
+    names
+        .iter()
+        .map(|name| plain(name))
+        .any(|name| seen.starts_with(&name) || (cut.len() >= 4 && name.starts_with(&cut)))
+}
+
+/// A text as it looks, whatever script it is written in.
+fn plain(text: &str) -> String {
+    let narrow: String = text
         .chars()
-        .take(64)
-        .filter(|c| !c.is_whitespace() && *c != '/' && !c.is_control())
-        .filter(|c| {
-            !matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        .map(|c| match c {
+            // The full-width forms of ASCII.
+            '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+            other => other,
         })
-        .collect::<String>()
-        .to_ascii_lowercase();
-    NAMES.iter().any(|name| shown.starts_with(name))
+        .collect();
+    skeleton(&narrow.to_lowercase()).collect()
 }
 
 fn speaker(team: &Team, sender: Sender) -> String {

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use aion_core::command::ToolProposal;
 use aion_core::message::shorten;
 use aion_core::permission::ToolClass;
+use aion_core::prompt::tool_output;
 use aion_core::request::{ActionHash, Decision};
 use aion_core::transcript::{Content, Item};
 use aion_core::turn::{CallId, ToolCallState};
@@ -14,7 +15,7 @@ use futures::future::{join_all, try_join_all};
 use futures::stream::FuturesUnordered;
 
 use super::turn::{Flow, Halt, Turn};
-use crate::host::{Delta, HostError, Permit, Rules, ToolOutput, ToolSpec};
+use crate::host::{Delta, HostError, Permit, ToolOutput, ToolSpec};
 use crate::network::{Gate, HostAsk};
 use crate::permission::Rulebook;
 use crate::tools::{Prepared, Surroundings, Toolbox, shown_input};
@@ -196,23 +197,18 @@ impl Turn<'_> {
     }
 
     async fn permit_and_run(&self, call: &Call, prepared: Prepared) -> Result<Performed, Halt> {
-        let Rules { layers, fault } = self.runtime.host.rules().await?;
-        let (root, home) = self.runtime.tools.places();
-        let book = Rulebook::new(layers, root, home);
-        let book = Arc::new(match fault {
-            Some(why) => book.unreadable(&why),
-            None => book,
-        });
+        let rules = self.runtime.host.rules().await?;
+        let book = self.runtime.tools.book(rules);
         let prepared = prepared.hiding(&book);
         if let Some(reason) = self.permit(call, &prepared, &book).await? {
-            return Ok(Performed::refused(reason));
+            return Ok(Performed::refused(tool_output(&reason)));
         }
         let (gate, mut asked) = Gate::new();
         let around = Surroundings { gate: Some(gate), ..Surroundings::default() };
         let refused = Arc::clone(&around.refused);
         let mut run = self.runtime.tools.run(prepared, around);
         let mut waiting = FuturesUnordered::new();
-        let output = loop {
+        let mut output = loop {
             tokio::select! {
                 output = &mut run => break output,
                 Some(ask) = asked.recv() => waiting.push(self.decide(call, ask)),
@@ -224,6 +220,7 @@ impl Turn<'_> {
         for violation in told {
             self.runtime.host.refused(self.input.turn, &call.id, violation).await?;
         }
+        output.text = tool_output(&output.text);
         Ok(Performed { output, journalled: true })
     }
 

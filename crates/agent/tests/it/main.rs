@@ -6,6 +6,7 @@ mod crashes;
 mod fixture;
 mod identities;
 mod leashes;
+mod outputs;
 mod rules;
 mod scenarios;
 mod toolbox;

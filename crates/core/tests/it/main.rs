@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod budget;
+mod injections;
 mod lifecycle;
 mod mail;
 mod permissions;

@@ -128,6 +128,13 @@ impl World {
         events
     }
 
+    /// Does it where the rules take it.
+    pub(crate) fn try_it(&mut self, caller: Caller, command: &Command) -> Option<Vec<Event>> {
+        let events = self.team.handle(self.now, caller, command).ok()?;
+        self.log.extend(events.iter().map(|e| (self.now, e.clone())));
+        Some(events)
+    }
+
     /// Has it refused, and checks that nothing changed.
     #[track_caller]
     pub(crate) fn no(&mut self, caller: Caller, command: &Command) -> Rejection {
