@@ -6,6 +6,7 @@ pub mod empty_root;
 pub mod notices;
 pub mod pages;
 pub mod python;
+pub mod sandbox;
 pub mod steps;
 pub mod suite;
 pub mod tidy;

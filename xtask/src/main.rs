@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::steps;
 use xtask::suite::{self, Suite};
-use xtask::{browser, dist, pages, python};
+use xtask::{browser, dist, pages, python, sandbox};
 
 /// Developer commands of this repository.
 #[derive(Debug, Parser)]
@@ -67,6 +67,12 @@ enum Task {
     },
     /// Let pages of other origins try everything on the daemon, in a real Chromium.
     BrowserCheck,
+    /// Try to get out of the sandbox, behind every wall that this machine has.
+    SandboxCheck {
+        /// Make the table in the documentation anew.
+        #[arg(long)]
+        write: bool,
+    },
     /// Let MCP clients that are not ours act as members of a team.
     McpClients,
     /// Make a release that can be installed without building: archive, checksums, install script.
@@ -135,6 +141,9 @@ fn run(root: &Path, task: Task) -> Result<()> {
         }
         Task::BrowserCheck => {
             browser::origins(root)?;
+        }
+        Task::SandboxCheck { write } => {
+            sandbox::check(root, write)?;
         }
         Task::McpClients => {
             python::mcp_clients(root)?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::steps::{self, Done, Failed, Step};
 use crate::tidy;
-use crate::{browser, pages, python};
+use crate::{browser, pages, python, sandbox};
 
 /// A set of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +119,7 @@ pub fn run(root: &Path, suite: Suite) -> Result<()> {
         );
     }
     if whole {
+        done.push(sandbox::check(root, false)?);
         done.push(python::mcp_clients(root)?);
         done.push(python::api_check(root, EXAMPLES)?);
         if browser::chromium().is_some() {

@@ -210,6 +210,17 @@ impl Toolbox {
         }
     }
 
+    /// Whether a command would run without a wall, because none works and the person wants to be
+    /// asked for each.
+    pub async fn runs_without_wall(&self) -> bool {
+        let sandbox = Arc::clone(&self.config.sandbox);
+        match sandbox.known_wall() {
+            Some(_) => sandbox.asks_for_each(),
+            // The first look for a wall takes a while.
+            None => blocking_as(move || sandbox.asks_for_each()).await.unwrap_or(true),
+        }
+    }
+
     /// Runs a call. Dropping the future ends it, with every process it began.
     pub fn run(&self, prepared: Prepared, around: Surroundings) -> BoxFuture<'static, ToolOutput> {
         let seen = Arc::clone(&self.seen);

@@ -84,6 +84,8 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Opens the data directory and puts the house together. Needs a tokio runtime around it.
     pub(crate) fn open(dir: &Path, scenarios: Arc<Scenarios>) -> Result<Self, Failure> {
+        // No other program of this user looks into our memory, and no core file holds a key.
+        let _ = nix::sys::prctl::set_dumpable(false);
         prepare_data_dir(dir)?;
         let store: Arc<dyn EventStore> =
             Arc::new(SqliteStore::open(dir, &SqliteOptions::default())?);

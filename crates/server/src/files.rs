@@ -11,7 +11,7 @@ use aion_api::{FileParams, FileResponse};
 use aion_core::message::FileRef;
 use axum::http::StatusCode;
 use nix::fcntl::{OFlag, open, openat, renameat};
-use nix::sys::stat::{Mode, mkdirat};
+use nix::sys::stat::{Mode, fchmod, fstat, mkdirat};
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use sha2::{Digest, Sha256};
 
@@ -164,7 +164,14 @@ fn enter(at: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
         Err(error) => return Err(error.into()),
     }
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    Ok(openat(at, name, flags, Mode::empty())?)
+    let entered = openat(at, name, flags, Mode::empty())?;
+    // While a command runs, an empty directory that nobody may write to stands where none is to be
+    // made. What is put into it is the house's.
+    let writable = Mode::from_bits_truncate(0o755);
+    if Mode::from_bits_truncate(fstat(&entered)?.st_mode) & Mode::S_IWUSR == Mode::empty() {
+        fchmod(&entered, writable)?;
+    }
+    Ok(entered)
 }
 
 /// Writes a file whole, or leaves the one that is there.

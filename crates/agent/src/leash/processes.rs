@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Process {
+pub(crate) struct Process {
     pub(super) pid: i32,
     pub(super) parent: i32,
     pub(super) group: i32,
@@ -25,7 +25,7 @@ impl Process {
     }
 
     /// All of them.
-    pub(super) fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         entries
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -43,7 +43,7 @@ impl Process {
     }
 
     /// Stops and then kills it. That it is gone already is as good.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let pid = Pid::from_raw(self.pid);
         let _ = kill(pid, Signal::SIGSTOP);
         let _ = kill(pid, Signal::SIGKILL);
@@ -51,7 +51,7 @@ impl Process {
 }
 
 /// The living descendants of a process, and the living members of its group; not itself.
-pub(super) fn below(all: &[Process], root: i32) -> Vec<Process> {
+pub(crate) fn below(all: &[Process], root: i32) -> Vec<Process> {
     let mut family = BTreeSet::from([root]);
     loop {
         let before = family.len();

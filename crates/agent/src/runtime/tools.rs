@@ -8,6 +8,7 @@ use aion_core::message::shorten;
 use aion_core::permission::ToolClass;
 use aion_core::prompt::tool_output;
 use aion_core::request::{ActionHash, Decision};
+use aion_core::rule::{Finding, RuleScope, RuleWord};
 use aion_core::transcript::{Content, Item};
 use aion_core::turn::{CallId, ToolCallState};
 use futures::StreamExt;
@@ -257,16 +258,28 @@ impl Turn<'_> {
         let turn = self.input.turn;
         let host = &self.runtime.host;
         let cwd = self.runtime.tools.workspace().display().to_string();
+        let mut finding = book.judge(&call.tool, &prepared.subject, prepared.class);
+        let mut description = prepared.description.clone();
+        if call.tool == "Bash" && self.runtime.tools.runs_without_wall().await {
+            description.push_str(" (WITHOUT A SANDBOX: none works on this machine)");
+            // Whatever would let it run otherwise was said of commands behind a wall.
+            finding = finding.filter(|finding| finding.says == RuleWord::Deny).or(Some(Finding {
+                says: RuleWord::Ask,
+                rule: "a command without a sandbox".to_owned(),
+                scope: RuleScope::User,
+                grant: None,
+            }));
+        }
         let proposal = ToolProposal {
             turn,
             call: call.id.clone(),
             tool: call.tool.clone(),
             class: prepared.class,
             action: ActionHash::of_tool(&call.tool, &call.input, &cwd),
-            description: prepared.description.clone(),
+            description,
             input: shown_input(&call.input),
             cwd,
-            finding: book.judge(&call.tool, &prepared.subject, prepared.class),
+            finding,
             suggestion: book.suggestion(&call.tool, &prepared.subject, prepared.class),
         };
         let mut permit = host.propose(proposal).await?;

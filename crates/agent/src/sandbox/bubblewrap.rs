@@ -14,6 +14,18 @@ pub(super) const NETWORK_INSIDE: &str = "/run/aion/network";
 /// Where temporary files are inside.
 pub(super) const TEMPORARY_INSIDE: &str = "/tmp";
 
+/// The kernel's own switches.
+const SWITCHES: &[&str] = &[
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/acpi",
+    "/proc/scsi",
+    "/proc/mtrr",
+];
+
 /// A bubblewrap that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bubblewrap {
@@ -61,6 +73,9 @@ impl Bubblewrap {
             Mount { at: "/dev".into(), words: ["--dev", "/dev"].map(OsString::from).to_vec() },
             Mount { at: "/proc".into(), words: ["--proc", "/proc"].map(OsString::from).to_vec() },
         ];
+        // For the superuser these are open even without any capability.
+        let switches = SWITCHES.iter().map(Path::new).filter(|path| path.exists());
+        mounts.extend(switches.map(|path| bind("--ro-bind", path, path)));
         for place in MEETING_PLACES.iter().filter(|place| **place != "/dev/shm") {
             let place = Path::new(place);
             // Where one is a link to another, that one is covered.

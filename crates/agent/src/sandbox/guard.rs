@@ -2,6 +2,7 @@
 //! it follows no link that a command made.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -21,6 +22,9 @@ const ENTRIES: usize = 2_000;
 const BYTES: u64 = 16 * 1024 * 1024;
 /// How soon the watching thread notices that it is to end, or that nothing can be watched.
 const LOOK: Duration = Duration::from_millis(50);
+/// Where the house puts files in a workspace.
+const HOUSE: &str = ".aion";
+const HOUSE_FILES: &str = "files";
 /// Violations of one command that are told.
 const TOLD: usize = 16;
 
@@ -38,6 +42,8 @@ enum Thing {
         changed: (i64, i64),
     },
     Link(PathBuf),
+    /// Something of which only the mode is remembered.
+    Mode(u32),
     Directory {
         entries: BTreeMap<PathBuf, Thing>,
         mode: u32,
@@ -54,9 +60,10 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Remembers what is at these places, and begins to watch them. None if there is nothing to.
-    pub(super) fn begin(places: Vec<PathBuf>) -> io::Result<Option<Self>> {
-        if places.is_empty() {
+    /// Remembers what is at these places, and begins to watch them; of `closed` ones only the mode.
+    /// None if there is nothing to.
+    pub(super) fn begin(places: Vec<PathBuf>, closed: &[PathBuf]) -> io::Result<Option<Self>> {
+        if places.is_empty() && closed.is_empty() {
             return Ok(None);
         }
         let mut kept = Vec::new();
@@ -64,6 +71,11 @@ impl Guard {
             let (mut entries, mut bytes) = (ENTRIES, BYTES);
             let thing = look(&place, &mut entries, &mut bytes)?;
             kept.push((place, thing));
+        }
+        for place in closed {
+            if let Some(mode) = mode(place) {
+                kept.push((place.clone(), Thing::Mode(mode)));
+            }
         }
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new().name("aion-guard".to_owned()).spawn(move || {
@@ -110,6 +122,17 @@ fn watch(kept: &[(PathBuf, Thing)]) -> Option<Inotify> {
     Some(inotify)
 }
 
+/// Files that go along with messages are put into the workspace by the house itself, at any time.
+fn is_the_houses(directory: &Path, name: &OsStr) -> bool {
+    directory.ends_with(HOUSE) && name == HOUSE_FILES
+}
+
+/// The mode of what is there itself.
+fn mode(path: &Path) -> Option<u32> {
+    let meta = path.symlink_metadata().ok().filter(|meta| !meta.is_symlink())?;
+    Some(meta.permissions().mode() & 0o7777)
+}
+
 fn look(path: &Path, entries: &mut usize, bytes: &mut u64) -> io::Result<Thing> {
     let meta = match path.symlink_metadata() {
         Ok(meta) => meta,
@@ -136,11 +159,15 @@ fn look(path: &Path, entries: &mut usize, bytes: &mut u64) -> io::Result<Thing> 
     }
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if is_the_houses(path, &entry.file_name()) {
+            continue;
+        }
         if *entries == 0 {
             break;
         }
         *entries -= 1;
-        let name = PathBuf::from(entry?.file_name());
+        let name = PathBuf::from(entry.file_name());
         let thing = look(&path.join(&name), entries, bytes)?;
         found.insert(name, thing);
     }
@@ -151,7 +178,15 @@ fn look(path: &Path, entries: &mut usize, bytes: &mut u64) -> io::Result<Thing> 
 /// a link is not gone to.
 fn put_back(place: &Path, wanted: &Thing, told: &mut Vec<Violation>) {
     let (mut entries, mut bytes) = (ENTRIES, BYTES);
-    let same = look(place, &mut entries, &mut bytes).is_ok_and(|there| there == *wanted);
+    let same = match wanted {
+        Thing::Mode(wanted) => mode(place) == Some(*wanted),
+        _ => look(place, &mut entries, &mut bytes).is_ok_and(|there| {
+            let empty = matches!(&there, Thing::Directory { entries, .. } if entries.is_empty());
+            let made_by_the_house =
+                *wanted == Thing::Nothing && empty && place.join(HOUSE_FILES).is_dir();
+            there == *wanted || (made_by_the_house && place.ends_with(HOUSE))
+        }),
+    };
     if same {
         return;
     }
@@ -173,6 +208,10 @@ fn put_back(place: &Path, wanted: &Thing, told: &mut Vec<Violation>) {
 fn make(place: &Path, wanted: &Thing) -> io::Result<()> {
     if let Thing::Large { .. } | Thing::Other = wanted {
         return Err(io::Error::other("it could not be remembered"));
+    }
+    if let Thing::Mode(wanted) = wanted {
+        mode(place).ok_or(io::ErrorKind::NotFound)?;
+        return fs::set_permissions(place, fs::Permissions::from_mode(*wanted));
     }
     match place.symlink_metadata() {
         Ok(meta) if meta.is_dir() => {
@@ -200,7 +239,9 @@ fn make(place: &Path, wanted: &Thing) -> io::Result<()> {
             }
             fs::set_permissions(place, fs::Permissions::from_mode(*mode))
         }
-        Thing::Large { .. } | Thing::Other => Err(io::Error::other("it could not be remembered")),
+        Thing::Large { .. } | Thing::Other | Thing::Mode(_) => {
+            Err(io::Error::other("it could not be remembered"))
+        }
     }
 }
 
@@ -218,7 +259,7 @@ mod tests {
         fs::create_dir(at.join("same")).unwrap();
         let names = [".git/hooks", ".git/config", ".git/commondir", "same"];
         let places = names.iter().map(|name| at.join(name)).collect();
-        let guard = Guard::begin(places).unwrap().unwrap();
+        let guard = Guard::begin(places, &[]).unwrap().unwrap();
         fs::write(at.join(".git/hooks/post-commit"), "evil").unwrap();
         fs::remove_file(at.join(".git/config")).unwrap();
         symlink("/etc/passwd", at.join(".git/config")).unwrap();
@@ -245,7 +286,7 @@ mod tests {
         fs::create_dir(at.join("elsewhere")).unwrap();
         fs::write(at.join("ws/.git/config"), "good").unwrap();
         fs::write(at.join("elsewhere/config"), "mine").unwrap();
-        let guard = Guard::begin(vec![at.join("ws/.git/config")]).unwrap().unwrap();
+        let guard = Guard::begin(vec![at.join("ws/.git/config")], &[]).unwrap().unwrap();
         fs::rename(at.join("ws/.git"), at.join("ws/moved")).unwrap();
         symlink(at.join("elsewhere"), at.join("ws/.git")).unwrap();
         let told = guard.end();

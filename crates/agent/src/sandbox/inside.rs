@@ -4,15 +4,15 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::prctl::set_dumpable;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid, setsid};
+use caps::{CapSet, Capability};
+use nix::sys::prctl::{set_child_subreaper, set_dumpable};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{Pid, geteuid, getpid, setsid};
 use serde::{Deserialize, Serialize};
 
 use super::bridge;
@@ -20,6 +20,7 @@ use super::landlock::Reach;
 use super::limits::Limits;
 use super::syscalls::{self, Sockets};
 use super::violation::LIMIT;
+use crate::leash::{Process, below};
 
 /// The exit code where the command was not run.
 pub(super) const NOT_RUN: u8 = 125;
@@ -64,15 +65,15 @@ fn run(mut args: impl Iterator<Item = OsString>) -> Result<u8, String> {
     // The machine's memory is better taken from a command than from the house.
     let _ = fs::write("/proc/self/oom_score_adj", "500");
     let own_processes = orders.reach.is_none();
-    if own_processes {
-        if geteuid().is_root() {
-            // For this user the kernel counts nothing.
-            let most = orders.limits.processes / 4;
-            thread::spawn(move || count(most));
-        }
-    } else {
+    if !own_processes {
         // It is no leader of a group: its holder is. A terminal of the person's is none of ours.
         setsid().map_err(in_words)?;
+    }
+    if geteuid().is_root() {
+        // For this user the kernel counts nothing.
+        set_child_subreaper(true).map_err(in_words)?;
+        let most = orders.limits.processes / 4;
+        thread::spawn(move || count(most));
     }
     if let Some(network) = &orders.network {
         let port = bridge::open(network).map_err(|error| format!("the network: {error}"))?;
@@ -82,20 +83,50 @@ fn run(mut args: impl Iterator<Item = OsString>) -> Result<u8, String> {
     orders.limits.set(others).map_err(in_words)?;
     // From here on all is for this thread, and for what it starts.
     if let Some(reach) = &orders.reach {
+        give_up_rights().map_err(|error| format!("capabilities: {error}"))?;
         reach.enter().map_err(|error| format!("Landlock: {error}"))?;
     }
     let sockets = Sockets { internet: own_processes, local: orders.local_sockets };
     syscalls::close(sockets).map_err(|error| format!("seccomp: {error}"))?;
-    let mut child = match command.spawn() {
-        Ok(child) => child,
+    match command.spawn() {
+        Ok(child) => wait(child),
         Err(error) => {
             let _ = writeln!(io::stdout(), "{error}");
-            return Ok(NOT_STARTED);
+            Ok(NOT_STARTED)
         }
-    };
-    let status = child.wait().map_err(|error| error.to_string())?;
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    Ok(u8::try_from(code.unwrap_or_default()).unwrap_or(u8::MAX))
+    }
+}
+
+/// Waits for the command, and meanwhile for what was left to us.
+#[expect(clippy::needless_pass_by_value, reason = "nobody else is to wait for it")]
+fn wait(child: Child) -> Result<u8, String> {
+    let wanted = Pid::from_raw(i32::try_from(child.id()).map_err(|error| error.to_string())?);
+    loop {
+        match waitpid(None, None).map_err(|errno| errno.to_string())? {
+            WaitStatus::Exited(pid, code) if pid == wanted => {
+                return Ok(u8::try_from(code).unwrap_or(u8::MAX));
+            }
+            WaitStatus::Signaled(pid, signal, _) if pid == wanted => {
+                return Ok(u8::try_from(128 + signal as i32).unwrap_or(u8::MAX));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The superuser's rights go through a wall that only looks at paths.
+fn give_up_rights() -> Result<(), caps::errors::CapsError> {
+    for capability in caps::all() {
+        // One that this kernel does not know is not there to be given up.
+        if caps::has_cap(None, CapSet::Bounding, capability).unwrap_or(false)
+            && caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)?
+        {
+            caps::drop(None, CapSet::Bounding, capability)?;
+        }
+    }
+    caps::clear(None, CapSet::Inheritable)?;
+    caps::clear(None, CapSet::Effective)?;
+    caps::clear(None, CapSet::Permitted)
 }
 
 /// The variables by which programs find the proxy. What listens inside of the wall itself is
@@ -116,15 +147,16 @@ fn proxies(port: u16) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Ends everything inside of the wall when there is too much of it.
+/// Ends everything that the command began when it is too much.
 fn count(most: u64) {
+    let me = getpid().as_raw();
     loop {
-        let all = processes().count() as u64;
-        if all > most {
+        let mut all = below(&Process::all(), me);
+        if all.len() as u64 > most {
             let _ = writeln!(io::stdout(), "{LIMIT}more than {most} processes: all were ended");
-            // Everybody inside but the first process and ourselves, until there is nobody.
-            while processes().count() > 3 {
-                let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+            while !all.is_empty() {
+                all.iter().for_each(Process::kill);
+                all = below(&Process::all(), me);
             }
         }
         thread::sleep(LOOK);

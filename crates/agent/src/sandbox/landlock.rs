@@ -69,6 +69,9 @@ impl Reach {
             for path in paths {
                 // What went since, or is closed to ourselves, is closed to the command.
                 let Ok(file) = PathFd::new(path) else { continue };
+                // To a file not all rights apply, and what does not apply is not asked for.
+                let rights =
+                    if path.is_dir() { rights } else { rights & AccessFs::from_file(OLDEST) };
                 let rule = PathBeneath::new(file, rights);
                 ruleset = ruleset.add_rule(rule).map_err(|error| text(&error))?;
             }

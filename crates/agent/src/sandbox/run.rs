@@ -236,7 +236,8 @@ impl Sandbox {
                 let placed: Vec<PathBuf> = placeholders.paths().cloned().collect();
                 watch.placeholders = placeholders;
                 let links = policy.fixed.iter().filter(|path| path.is_symlink()).cloned();
-                watch.guard = Guard::begin(policy.watched.iter().cloned().chain(links).collect())?;
+                let watched = policy.watched.iter().cloned().chain(links).collect();
+                watch.guard = Guard::begin(watched, &[])?;
                 let helper = &self.helper;
                 Plan::bubblewrap(
                     found,
@@ -253,7 +254,7 @@ impl Sandbox {
                 orders.reach = Some(Reach::of(&policy, temporary.path()));
                 watch.temporary = Some(temporary);
                 let places = [policy.watched, policy.absent, policy.fixed].concat();
-                watch.guard = Guard::begin(places)?;
+                watch.guard = Guard::begin(places, &policy.closed)?;
                 Plan::landlock(&self.helper, &orders)
             }
             Wall::Off | Wall::Missing { .. } => return Err(io::Error::other("there is no wall")),

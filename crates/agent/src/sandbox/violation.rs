@@ -11,8 +11,18 @@ const BYTES: usize = 240;
 pub(super) const LIMIT: &str = "aion sandbox: ";
 
 /// The kernel's words for what it refuses.
-const REFUSALS: &[&str] =
-    &["Read-only file system", "Permission denied", "Operation not permitted"];
+const REFUSALS: &[(&str, ViolationKind)] = &[
+    ("Read-only file system", ViolationKind::Refused),
+    ("Permission denied", ViolationKind::Refused),
+    ("Operation not permitted", ViolationKind::Refused),
+    ("Device or resource busy", ViolationKind::Refused),
+    ("Network is unreachable", ViolationKind::Network),
+    ("Temporary failure in name resolution", ViolationKind::Network),
+    ("Resource temporarily unavailable", ViolationKind::Limit),
+    ("Cannot allocate memory", ViolationKind::Limit),
+    ("File too large", ViolationKind::Limit),
+    ("File size limit exceeded", ViolationKind::Limit),
+];
 
 /// One thing that was refused or undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +40,8 @@ pub fn in_words(output: &str) -> Vec<Violation> {
     for line in output.lines() {
         let kind = if line.starts_with(LIMIT) {
             ViolationKind::Limit
-        } else if REFUSALS.iter().any(|refusal| line.contains(refusal)) {
-            ViolationKind::Refused
+        } else if let Some((_, kind)) = REFUSALS.iter().find(|(words, _)| line.contains(words)) {
+            *kind
         } else {
             continue;
         };
