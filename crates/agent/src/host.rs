@@ -6,6 +6,7 @@ use std::sync::Arc;
 use aion_core::budget::{Amount, Usage};
 use aion_core::command::ToolProposal;
 use aion_core::id::{RequestId, TurnId};
+use aion_core::rule::Finding;
 use aion_core::time::Timestamp;
 use aion_core::transcript::Item;
 use aion_core::turn::CallId;
@@ -203,6 +204,7 @@ pub trait Host: Send + Sync + fmt::Debug + 'static {
         turn: TurnId,
         call: &'a CallId,
         host: &'a str,
+        finding: Option<Finding>,
     ) -> BoxFuture<'a, Result<Permit, HostError>>;
     /// Takes the decision on a connection, which closes its request.
     fn take_answer(&self, turn: TurnId, request: RequestId)

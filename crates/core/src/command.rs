@@ -149,6 +149,9 @@ pub struct ToolProposal {
     pub input: String,
     /// The directory it would run in.
     pub cwd: String,
+    /// What it does, part by part and without its dress: a "no" to one of them is a "no" to others
+    /// that do the same in other words.
+    pub kin: Vec<ActionHash>,
     /// What the rules say about it.
     pub finding: Option<Finding>,
     /// The rule that would allow calls like it.
@@ -400,6 +403,8 @@ pub enum Command {
         call: CallId,
         /// The host.
         host: String,
+        /// What the rules say about it.
+        finding: Option<Finding>,
     },
 
     /// Put a task on the board.

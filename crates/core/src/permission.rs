@@ -42,6 +42,9 @@ pub struct PermissionAsk {
     pub input: String,
     /// The directory it would run in.
     pub cwd: String,
+    /// What it would do, part by part and without its dress.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kin: Vec<ActionHash>,
     /// The rule that was the reason to ask, where one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finding: Option<Finding>,

@@ -111,6 +111,11 @@ pub enum Rejection {
     },
     /// Nobody decides his own request.
     OwnRequest,
+    /// A rule of permission forbids it.
+    DeniedByRule {
+        /// Which, whose, and what to do instead.
+        reason: String,
+    },
     /// A rule does not go with the decision.
     UnfitRule {
         /// The rule.
@@ -173,6 +178,7 @@ impl Rejection {
             Self::AlreadyDecided { .. } => "already_decided",
             Self::WrongDecision { .. } => "wrong_decision",
             Self::OwnRequest => "own_request",
+            Self::DeniedByRule { .. } => "denied_by_rule",
             Self::UnfitRule { .. } => "unfit_rule",
             Self::Task(refusal) => match refusal {
                 TaskRefusal::Unknown(_) => "unknown_task",
@@ -251,6 +257,7 @@ impl fmt::Display for Rejection {
                 write!(f, "a {kind} request is answered by one of: {}", choices.join(", "))
             }
             Self::OwnRequest => f.write_str("nobody decides his own request"),
+            Self::DeniedByRule { reason } => f.write_str(reason),
             Self::UnfitRule { rule } => write!(
                 f,
                 "the rule {rule} does not go with this decision: it has to be about the tool that was asked for, for the member or the team"

@@ -17,7 +17,7 @@ use aion_core::event::Event;
 use aion_core::id::{ConversationId, RequestId, Seq, SlotId, TurnId};
 use aion_core::permission::GrantRule;
 use aion_core::prompt;
-use aion_core::rule::{RuleScope, RuleWord};
+use aion_core::rule::{Finding, RuleScope, RuleWord};
 use aion_core::team::Team;
 use aion_core::time::Timestamp;
 use aion_core::transcript::Item;
@@ -225,9 +225,16 @@ impl TeamHost {
         Ok(permit.unwrap_or_else(|| Permit::Refused("the call was not begun".to_owned())))
     }
 
-    async fn reach(&self, turn: TurnId, call: &CallId, host: &str) -> Result<Permit, HostError> {
+    async fn reach(
+        &self,
+        turn: TurnId,
+        call: &CallId,
+        host: &str,
+        finding: Option<Finding>,
+    ) -> Result<Permit, HostError> {
         let (call, host) = (call.clone(), host.to_owned());
-        let committed = match self.submit(Command::RequestNetwork { turn, call, host }).await {
+        let command = Command::RequestNetwork { turn, call, host, finding };
+        let committed = match self.submit(command).await {
             Ok(committed) => committed,
             Err(error) => return refused_or(error),
         };
@@ -337,8 +344,9 @@ impl Host for TeamHost {
         turn: TurnId,
         call: &'a CallId,
         host: &'a str,
+        finding: Option<Finding>,
     ) -> BoxFuture<'a, Result<Permit, HostError>> {
-        self.reach(turn, call, host).boxed()
+        self.reach(turn, call, host, finding).boxed()
     }
 
     fn take_answer(

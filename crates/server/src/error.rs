@@ -122,7 +122,9 @@ fn status(rejection: &Rejection) -> StatusCode {
         | Rejection::UnknownRequest { .. }
         | Rejection::UnknownGrant { .. }
         | Rejection::Task(TaskRefusal::Unknown(_)) => StatusCode::NOT_FOUND,
-        Rejection::NotAllowed { .. } | Rejection::OwnRequest => StatusCode::FORBIDDEN,
+        Rejection::NotAllowed { .. } | Rejection::DeniedByRule { .. } | Rejection::OwnRequest => {
+            StatusCode::FORBIDDEN
+        }
         Rejection::TeamExists
         | Rejection::TeamEnded
         | Rejection::RecipientGone { .. }

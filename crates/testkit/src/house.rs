@@ -10,6 +10,7 @@ use aion_agent::sandbox::Violation;
 use aion_core::budget::{Amount, Usage};
 use aion_core::command::ToolProposal;
 use aion_core::id::{RequestId, TurnId};
+use aion_core::rule::Finding;
 use aion_core::time::Timestamp;
 use aion_core::transcript::Item;
 use aion_core::turn::{CallId, ToolCallState};
@@ -316,6 +317,7 @@ impl Host for House {
         _: TurnId,
         _: &'a CallId,
         host: &'a str,
+        _: Option<Finding>,
     ) -> BoxFuture<'a, Result<Permit, HostError>> {
         let host = host.to_owned();
         self.call(|state| {

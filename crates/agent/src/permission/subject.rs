@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use aion_core::hash::ActionHash;
+
 use super::script::Script;
 
 /// What a tool call is about.
@@ -38,6 +40,30 @@ impl Subject {
     pub fn of_command(script: Script, inside: &dyn Fn(&str) -> bool) -> Self {
         let looks = super::free::looks(&script, inside);
         Self::Command { script, looks }
+    }
+
+    /// What it does, part by part and without its dress, so that the same in other words is known
+    /// for the same. What only looks, and what is not known, has none.
+    #[must_use]
+    pub fn kin(&self, cwd: &str) -> Vec<ActionHash> {
+        match self {
+            Self::Command { script, looks } => {
+                let parts = script.parts.iter().zip(looks);
+                parts
+                    .filter(|(part, looks)| !**looks && !part.only_runs && !part.words.is_empty())
+                    .map(|(part, _)| {
+                        let words: Vec<&str> =
+                            part.words.iter().map(|word| word.text().unwrap_or("\0")).collect();
+                        ActionHash::of_text(&format!("runs in {cwd}\0{}", words.join("\0")))
+                    })
+                    .collect()
+            }
+            Self::Path { path, writes, .. } => {
+                let what = if *writes { "writes" } else { "reads" };
+                vec![ActionHash::of_text(&format!("{what}\0{}", path.display()))]
+            }
+            Self::Host(_) | Self::Other => Vec::new(),
+        }
     }
 
     /// Whether it is a command that only looks, inside the workspace.

@@ -18,7 +18,7 @@ use futures::stream::FuturesUnordered;
 use super::turn::{Flow, Halt, Turn};
 use crate::host::{Delta, HostError, Permit, ToolOutput, ToolSpec};
 use crate::network::{Gate, HostAsk};
-use crate::permission::Rulebook;
+use crate::permission::{Rulebook, Subject};
 use crate::tools::{Prepared, Surroundings, Toolbox, shown_input};
 
 /// What the model is told of a call that was running when the house fell.
@@ -228,7 +228,11 @@ impl Turn<'_> {
     /// Answers whether a running command may reach a host, when somebody has decided.
     async fn decide(&self, call: &Call, ask: HostAsk) -> Result<(), HostError> {
         let (turn, host) = (self.input.turn, &self.runtime.host);
-        let answer = match host.reach(turn, &call.id, &ask.host).await? {
+        let book = self.runtime.tools.book(host.rules().await?);
+        let name = ask.host.rsplit_once(':').filter(|(name, _)| !name.contains(':'));
+        let subject = Subject::Host(name.map_or(ask.host.as_str(), |(name, _)| name).to_owned());
+        let finding = book.judge("WebFetch", &subject, ToolClass::Execute);
+        let answer = match host.reach(turn, &call.id, &ask.host, finding).await? {
             Permit::Run => Ok(()),
             Permit::Refused(reason) => Err(format!("{}: {reason}", ask.host)),
             Permit::Ask(request) => {
@@ -278,6 +282,7 @@ impl Turn<'_> {
             action: ActionHash::of_tool(&call.tool, &call.input, &cwd),
             description,
             input: shown_input(&call.input),
+            kin: prepared.subject.kin(&cwd),
             cwd,
             finding,
             suggestion: book.suggestion(&call.tool, &prepared.subject, prepared.class),

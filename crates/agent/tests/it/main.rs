@@ -9,5 +9,6 @@ mod leashes;
 mod outputs;
 mod rules;
 mod scenarios;
+mod shells;
 mod toolbox;
 mod turns;

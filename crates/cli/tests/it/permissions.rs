@@ -5,7 +5,7 @@ use std::fs;
 use nix::sys::stat::Mode;
 use serde_json::Value;
 
-use crate::binary::{Home, Ran, in_both_ways};
+use crate::binary::{Going, Home, Ran, in_both_ways};
 
 /// A lead that runs the command that it is told, and says what came of it.
 const TRIES: &str = r#"
@@ -150,6 +150,42 @@ fn request(home: &Home) -> Value {
             return request.clone();
         }
     }
+}
+
+#[test]
+fn every_client_that_is_attached_sees_a_request_and_its_one_answer() {
+    let home = Home::served();
+    let script = home.scenario(TRIES);
+    let script = script.to_str().unwrap();
+    let run = ["run", "Wait", "--script", script, "--detach", "--json"];
+    let team = home.aion(run).code(0).json()["team"].as_str().unwrap().to_owned();
+    let attach = || Going::start(home.command(["attach", &team, "--json"]));
+    let mut clients = [attach(), attach(), attach()];
+    for client in &mut clients {
+        client.until(|line| line["type"] == "following");
+    }
+    home.aion(["message", "send", "lead", "Try touch a now", "--team", &team]).code(0);
+    for client in &mut clients {
+        client.until_event("request_opened");
+    }
+    assert_eq!(request(&home)["what"], "Run touch a");
+    // Two answer at once: one of them is told that it was late.
+    let answers = std::thread::scope(|scope| {
+        let say = |word: &'static str| {
+            let home = &home;
+            scope.spawn(move || home.aion(["approve", word, "r1", "--json"]).code)
+        };
+        [say("yes"), say("no")].map(|answer| answer.join().unwrap())
+    });
+    assert_eq!(answers.iter().filter(|code| **code == Some(0)).count(), 1, "{answers:?}");
+    for mut client in clients {
+        client.until_event("request_decided");
+        client.until_event("turn_ended");
+        client.signal(nix::sys::signal::Signal::SIGINT);
+        client.end().code(130);
+    }
+    assert_eq!(home.work().join("a").exists(), answers[0] == Some(0));
+    home.aion(["stop"]).code(0);
 }
 
 #[test]

@@ -327,20 +327,26 @@ impl Team {
             | RequestKind::DeleteTeam
             | RequestKind::Question(_) => None,
         };
+        let kin = match &open.request.kind {
+            RequestKind::Permission(ask) => ask.kin.as_slice(),
+            _ => &[],
+        };
         match (action, decision) {
             (Some(action), Decision::Deny { .. }) => {
                 // A "no" outlives every earlier "yes" to the same action.
                 self.grants.retain(|_, grant| !grant.names(action));
-                if !self.denials.contains(&action) {
-                    self.denials.push_back(action);
-                    if self.denials.len() > self.settings.limits.denials_kept as usize {
-                        self.denials.pop_front();
+                for denied in [action].iter().chain(kin) {
+                    if !self.denials.contains(denied) {
+                        self.denials.push_back(*denied);
                     }
+                }
+                while self.denials.len() > self.settings.limits.denials_kept as usize {
+                    self.denials.pop_front();
                 }
             }
             // The person has judged the action anew.
             (Some(action), Decision::Allow { .. }) if by == Sender::User => {
-                self.denials.retain(|denied| *denied != action);
+                self.denials.retain(|denied| *denied != action && !kin.contains(denied));
             }
             _ => {}
         }

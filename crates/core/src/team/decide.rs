@@ -187,8 +187,8 @@ impl Team {
             Command::ReportViolation { turn, call, kind, what } => {
                 self.report_violation(d, caller, *turn, call, *kind, what)
             }
-            Command::RequestNetwork { turn, call, host } => {
-                self.request_network(d, caller, *turn, call, host)
+            Command::RequestNetwork { turn, call, host, finding } => {
+                self.request_network(d, caller, *turn, call, host, finding.as_ref())
             }
 
             Command::CreateTask {

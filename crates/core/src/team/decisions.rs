@@ -160,7 +160,7 @@ impl Team {
             && match &request.kind {
                 // What was denied since is the person's alone.
                 RequestKind::Permission(ask) => {
-                    delegation.tools.contains(&ask.tool) && !self.denials.contains(&ask.action)
+                    delegation.tools.contains(&ask.tool) && !self.is_denied(ask.action, &ask.kin)
                 }
                 RequestKind::Network(ask) => {
                     delegation.hosts.contains(&ask.host) && !self.denials.contains(&ask.action)

@@ -21,6 +21,8 @@ use super::Team;
 use super::checks;
 use super::draft::Draft;
 
+/// The most parts of one call that are told apart.
+const KIN: u64 = 64;
 /// The longest rule that is cited, or reason why none could be asked, in bytes.
 const FINDING_BYTES: u64 = 2 * 1024;
 /// The longest input that a person is shown with a permission request, in bytes.
@@ -39,7 +41,8 @@ impl Team {
         checks::word("call_bytes", &p.call)?;
         checks::word("tool_bytes", &p.tool)?;
         checks::path("cwd_bytes", &p.cwd)?;
-        let finding = self.standing(agent, p)?;
+        checks::within("kin", KIN, p.kin.len() as u64)?;
+        let finding = self.standing(agent, p.finding.as_ref())?;
         let (verdict, grant) = self.judge_tool(d, agent, turn, p, finding);
         let new_request = match &verdict {
             ToolVerdict::Ask { request } if !self.requests.contains_key(request) => Some(*request),
@@ -67,9 +70,9 @@ impl Team {
     fn standing<'p>(
         &self,
         agent: &Agent,
-        p: &'p ToolProposal,
+        finding: Option<&'p Finding>,
     ) -> Result<Option<&'p Finding>, Rejection> {
-        let Some(finding) = &p.finding else { return Ok(None) };
+        let Some(finding) = finding else { return Ok(None) };
         checks::within("rule_bytes", FINDING_BYTES, finding.rule.len() as u64)?;
         let stands = match (finding.says, finding.scope, finding.grant) {
             (RuleWord::Allow, _, Some(grant)) => self.grants.get(&grant).is_some_and(|grant| {
@@ -82,6 +85,11 @@ impl Team {
             (RuleWord::Allow | RuleWord::Ask | RuleWord::Deny, _, _) => true,
         };
         Ok(Some(finding).filter(|_| stands))
+    }
+
+    /// Whether somebody said "no" to this, or to a part of it in other words.
+    pub(super) fn is_denied(&self, action: ActionHash, kin: &[ActionHash]) -> bool {
+        self.denials.contains(&action) || kin.iter().any(|part| self.denials.contains(part))
     }
 
     fn judge_tool(
@@ -110,7 +118,7 @@ impl Team {
         if matches!(agent.state, AgentState::Stopping { .. }) || turn.interrupted_by.is_some() {
             return refused("the turn is being ended");
         }
-        let denied = self.denials.contains(&p.action);
+        let denied = self.is_denied(p.action, &p.kin);
         let harmless = matches!(p.class, ToolClass::Read | ToolClass::Team);
         let by_rule = match judge(agent.mode, p.class, finding) {
             Judgement::Refuse(reason) => return (ToolVerdict::Refused { reason }, None),
@@ -161,7 +169,7 @@ impl Team {
         let delegated = agent.role == Role::Teammate
             && finding.is_none()
             && self.settings.delegation.tools.contains(&p.tool)
-            && !self.denials.contains(&p.action);
+            && !self.is_denied(p.action, &p.kin);
         let kind = RequestKind::Permission(PermissionAsk {
             call: p.call.clone(),
             tool: p.tool.clone(),
@@ -170,6 +178,7 @@ impl Team {
             description: description.clone(),
             input: input.clone(),
             cwd: p.cwd.clone(),
+            kin: p.kin.clone(),
             finding: finding.cloned(),
             suggestion: p.suggestion.clone(),
         });
@@ -294,11 +303,13 @@ impl Team {
         turn: TurnId,
         call: &CallId,
         host: &str,
+        finding: Option<&Finding>,
     ) -> Result<(), Rejection> {
         let (agent, turn) = self.own_turn(caller, turn)?;
         let Some(ToolCallState::Started { .. }) = turn.calls.get(call) else {
             return Err(Rejection::NoSuchCall { call: call.clone() });
         };
+        let finding = self.standing(agent, finding)?;
         if host.is_empty()
             || host.len() > 253
             || !host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b':'))
@@ -314,9 +325,22 @@ impl Team {
             .grants
             .values()
             .any(|g| g.covers_host(agent.slot, &host) && (!denied || g.by == Sender::User));
+        let says = finding.map(|finding| finding.says);
+        let asks = says == Some(RuleWord::Ask);
+        if let Some(finding) = finding.filter(|finding| finding.says == RuleWord::Deny) {
+            return Err(Rejection::DeniedByRule { reason: finding.refusal() });
+        }
         match agent.mode {
-            PermissionMode::BypassPermissions if !denied => return Ok(()),
-            _ if granted => return Ok(()),
+            PermissionMode::Plan => {}
+            _ if says == Some(RuleWord::Allow) && !denied => return Ok(()),
+            PermissionMode::BypassPermissions if !denied && !asks => return Ok(()),
+            PermissionMode::Default
+            | PermissionMode::AcceptEdits
+            | PermissionMode::DontAsk
+            | PermissionMode::BypassPermissions => {}
+        }
+        match agent.mode {
+            _ if granted && !asks => return Ok(()),
             PermissionMode::Plan | PermissionMode::DontAsk => {
                 return Err(Rejection::NotAllowed {
                     what: "reach that host in this mode",
@@ -334,6 +358,7 @@ impl Team {
         }
         let delegated = agent.role == Role::Teammate
             && self.settings.delegation.hosts.contains(&host)
+            && !asks
             && !denied;
         let kind =
             RequestKind::Network(NetworkAsk { call: call.clone(), host: host.clone(), action });

@@ -85,7 +85,12 @@ fn hosts_that_are_no_hosts_are_refused() {
     let turn = w.wake(ANN);
     w.ok(Caller::Agent(ANN), &proposal(turn, "c", "Write", ToolClass::Edit));
     for host in ["", "evil.org\0.good.org", "a b", "http://x", &"x".repeat(254)] {
-        let ask = Command::RequestNetwork { turn, call: "c".to_owned(), host: host.to_owned() };
+        let ask = Command::RequestNetwork {
+            turn,
+            call: "c".to_owned(),
+            host: host.to_owned(),
+            finding: None,
+        };
         assert_eq!(w.no(Caller::Agent(ANN), &ask).code(), "bad_name", "{host:?}");
     }
 }

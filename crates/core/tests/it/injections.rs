@@ -226,6 +226,7 @@ fn ask(w: &mut World, words: &str) -> Option<Vec<&'static str>> {
         description: words.to_owned(),
         input: words.to_owned(),
         cwd: "/w".to_owned(),
+        kin: Vec::new(),
         finding: None,
         suggestion: None,
     }));

@@ -271,8 +271,12 @@ fn a_denied_host_is_asked_for_again_even_in_bypass() {
     w.ok(USER, &Command::SetMode { slot: BOB, mode: PermissionMode::BypassPermissions });
     let delegation = Delegation { hosts: ["h.org".to_owned()].into(), ..Delegation::default() };
     w.ok(USER, &Command::Delegate { delegation });
-    let reach =
-        |turn| Command::RequestNetwork { turn, call: "c".to_owned(), host: "h.org".to_owned() };
+    let reach = |turn| Command::RequestNetwork {
+        turn,
+        call: "c".to_owned(),
+        host: "h.org".to_owned(),
+        finding: None,
+    };
     let ann = w.wake(ANN);
     w.ok(Caller::Agent(ANN), &proposal(ann, "c", "Write", ToolClass::Edit));
     w.ok(Caller::Agent(ANN), &reach(ann));

@@ -25,6 +25,7 @@ fn call(turn: TurnId, id: &str, class: ToolClass, finding: Option<Finding>) -> C
         description: "Run make".to_owned(),
         input: "{}".to_owned(),
         cwd: "/w".to_owned(),
+        kin: Vec::new(),
         finding,
         suggestion: Some(rule()),
     }))
@@ -168,6 +169,77 @@ fn what_was_denied_runs_by_no_rule_and_through_nobody_else() {
     let found = Some(finding(RuleWord::Allow, RuleScope::User));
     let events = w.ok(Caller::Agent(BOB), &call(turn, "d", ToolClass::Execute, found));
     assert_eq!(word(&events), "ask");
+}
+
+#[test]
+fn what_was_denied_is_known_in_other_words() {
+    let part = |text: &str| ActionHash::of_text(text);
+    let proposal = |turn, id: &str, kin: &[&str]| {
+        let found = Some(finding(RuleWord::Allow, RuleScope::User));
+        match call(turn, id, ToolClass::Execute, found) {
+            Command::ProposeTool(proposal) => Command::ProposeTool(Box::new(ToolProposal {
+                action: ActionHash::of_text(id),
+                kin: kin.iter().map(|text| part(text)).collect(),
+                ..*proposal
+            })),
+            other => other,
+        }
+    };
+    let mut w = World::new();
+    let turn = w.wake(ANN);
+    let asked = match proposal(turn, "a", &["rm x"]) {
+        Command::ProposeTool(proposal) => {
+            Command::ProposeTool(Box::new(ToolProposal { finding: None, ..*proposal }))
+        }
+        other => other,
+    };
+    w.ok(Caller::Agent(ANN), &asked);
+    let deny = Decision::Deny { reason: String::new() };
+    w.ok(USER, &Command::Decide { request: w.open_request(), decision: deny });
+    w.ok(Caller::Agent(ANN), &Command::StartTool { turn, call: "a".to_owned() });
+    // Somebody else does the same among other things, by a rule that allows it.
+    let turn = w.wake(BOB);
+    let other = proposal(turn, "b", &["make", "rm x"]);
+    assert_eq!(word(&w.ok(Caller::Agent(BOB), &other)), "ask");
+    assert_eq!(word(&w.ok(Caller::Agent(BOB), &proposal(turn, "c", &["make"]))), "run");
+    // The person judges it anew.
+    w.ok(USER, &Command::Decide { request: w.open_request(), decision: Decision::ONCE });
+    assert_eq!(word(&w.ok(Caller::Agent(BOB), &proposal(turn, "d", &["rm x"]))), "run");
+}
+
+#[test]
+fn rules_are_about_the_hosts_that_commands_reach_too() {
+    use PermissionMode::{BypassPermissions, Default, DontAsk, Plan};
+    use RuleWord::{Allow, Ask, Deny};
+    for (mode, says, expect) in [
+        (Default, None, "ask"),
+        (Default, Some(Allow), "run"),
+        (Default, Some(Deny), "refused"),
+        (DontAsk, None, "refused"),
+        (DontAsk, Some(Allow), "run"),
+        (DontAsk, Some(Ask), "refused"),
+        (BypassPermissions, None, "run"),
+        (BypassPermissions, Some(Ask), "ask"),
+        (BypassPermissions, Some(Deny), "refused"),
+        (Plan, Some(Allow), "refused"),
+    ] {
+        let mut w = World::new();
+        let turn = w.wake(ANN);
+        w.ok(Caller::Agent(ANN), &call(turn, "c", ToolClass::Read, None));
+        w.ok(USER, &Command::SetMode { slot: ANN, mode });
+        let reach = Command::RequestNetwork {
+            turn,
+            call: "c".to_owned(),
+            host: "docs.rs".to_owned(),
+            finding: says.map(|says| finding(says, RuleScope::User)),
+        };
+        let got = match w.try_it(Caller::Agent(ANN), &reach) {
+            None => "refused",
+            Some(events) if events.is_empty() => "run",
+            Some(_) => "ask",
+        };
+        assert_eq!(got, expect, "{mode:?} {says:?}");
+    }
 }
 
 #[test]

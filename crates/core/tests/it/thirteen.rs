@@ -44,7 +44,10 @@ fn all_thirteen_are_produced_delivered_acted_on_and_replayed() {
 
     // sandbox_permission_request and _response: the connection goes on.
     let host = "example.org".to_owned();
-    w.ok(Caller::Agent(ANN), &Command::RequestNetwork { turn, call: "c1".to_owned(), host });
+    w.ok(
+        Caller::Agent(ANN),
+        &Command::RequestNetwork { turn, call: "c1".to_owned(), host, finding: None },
+    );
     let request = w.open_request();
     let lead_turn = w.turn(LEAD);
     w.ok(Caller::Agent(LEAD), &Command::TakeMail { turn: lead_turn, step: 1 });

@@ -63,6 +63,7 @@ pub(crate) fn proposal(turn: TurnId, call: &str, tool: &str, class: ToolClass) -
         description: format!("use {tool}"),
         input: input.to_string(),
         cwd: "/w".to_owned(),
+        kin: Vec::new(),
         finding: None,
         suggestion: None,
     }))

@@ -318,6 +318,7 @@ impl World {
             description: format!("{tool} {number}"),
             input: if nobody_judges { SECRET_INPUT.to_owned() } else { String::new() },
             cwd: "/w".to_owned(),
+            kin: Vec::new(),
             finding,
             suggestion: None,
         };
@@ -357,7 +358,10 @@ impl World {
             return;
         };
         let host = format!("host-{}.example", self.rng.below(3));
-        let reply = self.submit(Caller::Agent(slot), Command::RequestNetwork { turn, call, host });
+        let reply = self.submit(
+            Caller::Agent(slot),
+            Command::RequestNetwork { turn, call, host, finding: None },
+        );
         let asked = self.events_of(&reply).iter().find_map(|r| match &r.event {
             Event::RequestOpened { request } => Some(request.id),
             _ => None,

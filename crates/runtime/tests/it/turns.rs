@@ -23,6 +23,7 @@ pub(crate) fn proposal(turn: TurnId, call: &str) -> ToolProposal {
         description: format!("run {call}"),
         input: "{}".to_owned(),
         cwd: "/work".to_owned(),
+        kin: Vec::new(),
         finding: None,
         suggestion: None,
     }

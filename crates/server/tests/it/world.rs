@@ -263,6 +263,7 @@ impl World {
             description: format!("run {call}"),
             input: "{}".to_owned(),
             cwd: "/".to_owned(),
+            kin: Vec::new(),
             finding: None,
             suggestion: None,
         };

@@ -408,6 +408,7 @@ fn request_kinds() -> Vec<RequestKind> {
             description: "run the tests".to_owned(),
             input: "{}".to_owned(),
             cwd: "/work".to_owned(),
+            kin: vec![action()],
             finding: Some(finding()),
             suggestion: Some("Bash(cargo test:*)".parse().unwrap()),
         }),

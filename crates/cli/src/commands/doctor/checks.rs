@@ -13,7 +13,7 @@ use aion_server::AccessToken;
 
 use super::Check;
 use crate::client::{Client, Look, log_file, look};
-use crate::config::{Paths, Settings};
+use crate::config::{Paths, Settings, written};
 use crate::daemon;
 use crate::paths::check_data_dir;
 use crate::walls;
@@ -131,7 +131,10 @@ fn say(program: &str, args: &[&str]) -> Option<String> {
 
 fn settings() -> Check {
     let id = "config.files";
-    let read = Paths::here().and_then(|paths| Settings::read(&paths, |name| env::var(name).ok()));
+    let read = Paths::here().and_then(|paths| {
+        written(&paths)?;
+        Settings::read(&paths, |name| env::var(name).ok())
+    });
     match read {
         Ok(settings) if settings.warnings.is_empty() => {
             Check::ok(id, "all settings are understood")
