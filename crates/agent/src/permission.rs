@@ -21,5 +21,5 @@ pub use self::subject::Subject;
 pub use self::words::Word;
 
 /// The coding tools that rules may be about, beside the tools of MCP servers.
-pub const TOOLS: [&str; 9] =
-    ["Bash", "Read", "Edit", "Write", "Glob", "Grep", "WebFetch", "Task", "mcp__server__tool"];
+pub const TOOLS: [&str; 8] =
+    ["Bash", "Read", "Edit", "Write", "Glob", "Grep", "WebFetch", "mcp__server__tool"];

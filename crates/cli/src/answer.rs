@@ -35,6 +35,11 @@ pub(crate) struct Question {
 }
 
 impl Question {
+    /// The same where nobody is there to type an answer.
+    pub(crate) fn unanswered(self) -> Self {
+        Self { keys: String::new(), ..self }
+    }
+
     /// Puts a request into words.
     pub(crate) fn of(team: &Team, request: &Request) -> Self {
         let from = sender_name(team, request.from);

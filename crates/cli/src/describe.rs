@@ -290,6 +290,8 @@ pub(crate) fn describe(before: &Team, team: &Team, recorded: &Recorded) -> Happe
                     of(*slot, "tool_asks", facts, clause, Detail)
                 }
                 ToolVerdict::Refused { reason } => {
+                    let mut facts = facts;
+                    facts.push(("reason", reason.clone()));
                     let clause = format!("may not: {description} ({reason})");
                     of(*slot, "tool_refused", facts, clause, Alert)
                 }

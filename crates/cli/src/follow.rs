@@ -366,13 +366,13 @@ impl<'a> Follow<'a> {
                 }
                 Decider::Nobody => {
                     self.passed.insert(request.id);
-                    self.watcher.ask(self.story.team(), &question)?;
+                    self.watcher.ask(self.story.team(), &question.unanswered())?;
                     self.watcher.answered(self.story.team(), "")?;
                 }
                 Decider::Fail => {
-                    self.watcher.ask(self.story.team(), &question)?;
-                    self.watcher.answered(self.story.team(), "")?;
                     let why = format!("{} asks: {}", question.from, question.what);
+                    self.watcher.ask(self.story.team(), &question.unanswered())?;
+                    self.watcher.answered(self.story.team(), "")?;
                     return Ok(Some(End::NeedsPerson(why)));
                 }
             }

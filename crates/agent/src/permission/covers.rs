@@ -1,7 +1,7 @@
 //! Whether rules that allow cover all of a command; a part that none covers is not covered.
 
 use super::books::{Entry, Fits, Rulebook};
-use super::free::{is_harmless, is_nowhere};
+use super::free::{is_nowhere, sets_harmlessly};
 use super::paths::Places;
 use super::script::{Opened, Part, Script};
 
@@ -22,7 +22,7 @@ impl Rulebook {
     }
 
     fn cover_part<'b>(&'b self, part: &Part, cited: &mut Vec<&'b Entry>) -> bool {
-        if !part.sets.iter().all(|name| is_harmless(name)) {
+        if !sets_harmlessly(part) {
             return false;
         }
         for opened in &part.opens {

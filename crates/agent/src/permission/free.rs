@@ -90,9 +90,20 @@ const GIT: [&str; 17] = [
     "grep",
 ];
 
-/// Whether a variable may be set for a command.
-pub(super) fn is_harmless(name: &str) -> bool {
-    HARMLESS.contains(&name)
+/// Whether the variables that a part sets change nothing but what is written with them. For a command
+/// they are in its environment; set for themselves they stay in the shell, as long as no program
+/// looks for them there.
+pub(super) fn sets_harmlessly(part: &Part) -> bool {
+    part.sets.iter().all(|name| {
+        HARMLESS.contains(&name.as_str()) || (part.words.is_empty() && is_of_the_shell(name))
+    })
+}
+
+/// Names that scripts use for themselves: in lower case, and none that a program is known to read.
+fn is_of_the_shell(name: &str) -> bool {
+    let read = ["proxy", "npm_", "pip_", "cargo_", "git_", "histchars", "auto_resume"];
+    name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && !read.iter().any(|read| name.contains(read))
 }
 
 /// Whether nothing happens to what is written there.
@@ -125,7 +136,7 @@ pub(super) fn looks(script: &Script, inside: &dyn Fn(&str) -> bool) -> Vec<bool>
         .iter()
         .map(|part| {
             opens_harmlessly(part, &inside)
-                && part.sets.iter().all(|name| is_harmless(name))
+                && sets_harmlessly(part)
                 && (part.words.is_empty()
                     || part.only_runs
                     || (part.name() == Some("cd") && base.is_some())
@@ -237,15 +248,25 @@ fn git_looks(words: &[&str]) -> bool {
     let [command, rest @ ..] = words else { return false };
     let only = |allowed: &[&str]| rest.iter().all(|word| allowed.contains(word));
     match *command {
-        command if GIT.contains(&command) => !rest.iter().any(|word| {
-            word.starts_with("--output")
-                || word.starts_with("--ext")
-                || word.starts_with("--open")
-                || word.starts_with("--no-index")
-                || word.starts_with("--textconv")
-                || word.starts_with("--filters")
-                || (command == "grep" && word.starts_with("-O"))
-        }),
+        command if GIT.contains(&command) => {
+            const MORE: [&str; 7] = [
+                "--output",
+                "--ext-diff",
+                "--open-files-in-pager",
+                "--no-index",
+                "--textconv",
+                "--filters",
+                "--show-signature",
+            ];
+            !rest.iter().any(|word| {
+                let option = word.split('=').next().unwrap_or_default();
+                // Long options may be shortened, and short ones put together.
+                let more = |bad: &&str| bad.starts_with(option) || option.starts_with(*bad);
+                let pages = command == "grep" && !word.starts_with("--") && word.contains('O');
+                (option.len() > 4 && option.starts_with("--") && MORE.iter().any(more))
+                    || (word.starts_with('-') && pages)
+            })
+        }
         "branch" => only(&[
             "--list",
             "-a",

@@ -104,8 +104,10 @@ pub(super) fn prompt(question: &Question) -> Result<(), Failure> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {} {}", at + 1, clean_line(option, 200));
     }
-    text.push_str(&question.keys);
-    text.push_str("\n> ");
+    if !question.keys.is_empty() {
+        text.push_str(&question.keys);
+        text.push_str("\n> ");
+    }
     let mut out = io::stderr().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)

@@ -284,7 +284,9 @@ impl Watcher for Tree {
             let line = format!("  {} {}", at + 1, clean_line(option, 200));
             let _ = write!(text, "{}\r\n", cut(&line, columns));
         }
-        let _ = write!(text, "{}\r\n> ", self.paint.dim(&cut(&question.keys, columns)));
+        if !question.keys.is_empty() {
+            let _ = write!(text, "{}\r\n> ", self.paint.dim(&cut(&question.keys, columns)));
+        }
         let erased = self.erase();
         self.question = Some(text);
         write(&erased)?;
