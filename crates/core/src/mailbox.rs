@@ -106,7 +106,8 @@ impl Mailbox {
             return None;
         }
         let queued = |e: &&Entry| e.held && e.place == Place::Queued;
-        self.entries.values().filter(queued).map(|e| e.accepted_at).min()
+        // The order of acceptance is the order of the ids.
+        self.entries.values().find(queued).map(|e| e.accepted_at)
     }
 
     /// The next batch, oldest first. From the second attempt a message goes alone.

@@ -4,6 +4,7 @@
 //! look-alike tags inside the body are escaped. Text inside a fence is data; only the fence says
 //! who speaks. Writing to a string cannot fail, so those results are not looked at. Templates are plain text with `{{name}}` replacement.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use unicode_security::confusable_detection::skeleton;
@@ -44,35 +45,58 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     out
 }
 
+/// The members of a team as its role prompts name them, written once for all prompts of a moment.
+#[derive(Clone, Debug)]
+pub struct Roster {
+    lines: String,
+    /// Where a member's own prompt says that this line is about itself.
+    names_end: BTreeMap<SlotId, usize>,
+}
+
+impl Roster {
+    /// The members as they are.
+    pub fn of(team: &Team) -> Self {
+        let mut lines = String::new();
+        let mut names_end = BTreeMap::new();
+        for agent in team.agents() {
+            let line_end = if lines.is_empty() { "" } else { "\n" };
+            lines.extend([line_end, "- ", agent.name().as_str()]);
+            names_end.insert(agent.slot(), lines.len());
+            let role = match agent.role() {
+                Role::Lead => "lead",
+                Role::Teammate => "teammate",
+                Role::Solo => "agent",
+            };
+            lines.extend([": ", role, ", ", &in_line(agent.agent_type())]);
+        }
+        Self { lines, names_end }
+    }
+
+    /// The lines as one of the members reads them.
+    fn seen_by(&self, slot: SlotId) -> String {
+        let (before, after) = self.lines.split_at(self.names_end.get(&slot).copied().unwrap_or(0));
+        let you = if before.is_empty() { "" } else { " (you)" };
+        [before, you, after].concat()
+    }
+}
+
 /// The system prompt of a member: its role, the rules, and who else is there.
 #[must_use]
-pub fn role_prompt(team: &Team, slot: SlotId) -> String {
+pub fn role_prompt(team: &Team, roster: &Roster, slot: SlotId) -> String {
     let template = match team.agent(slot).map(Agent::role) {
         Some(Role::Lead) => LEAD,
         Some(Role::Solo) => SOLO,
         Some(Role::Teammate) | None => TEAMMATE,
     };
-    role_prompt_from(template, team, slot)
+    role_prompt_from(template, team, roster, slot)
 }
 
 /// The same from another template.
 #[must_use]
-pub fn role_prompt_from(template: &str, team: &Team, slot: SlotId) -> String {
+pub fn role_prompt_from(template: &str, team: &Team, roster: &Roster, slot: SlotId) -> String {
     let Some(agent) = team.agent(slot) else {
         return String::new();
     };
-    let mut members = String::new();
-    for a in team.agents() {
-        let line_end = if members.is_empty() { "" } else { "\n" };
-        let you = if a.slot() == slot { " (you)" } else { "" };
-        let role = match a.role() {
-            Role::Lead => "lead",
-            Role::Teammate => "teammate",
-            Role::Solo => "agent",
-        };
-        let kind = in_line(a.agent_type());
-        let _ = write!(members, "{line_end}- {}{you}: {role}, {kind}", a.name());
-    }
     let mode = match agent.mode() {
         PermissionMode::Plan => {
             "You are in plan mode: read as much as you need, change nothing, and submit a plan with team_submit_plan. Begin the work only after the plan is approved."
@@ -94,7 +118,7 @@ pub fn role_prompt_from(template: &str, team: &Team, slot: SlotId) -> String {
             ("name", agent.name().as_str()),
             ("team", &in_line(team.name())),
             ("workspace", &in_line(team.workspace())),
-            ("members", &members),
+            ("members", &roster.seen_by(slot)),
             ("mode", mode),
         ],
     )
@@ -239,19 +263,23 @@ const TAGS: [&str; 12] = [
 fn escape(text: &str, names: &[&str]) -> String {
     let shown = shown(text);
     let mut out = String::with_capacity(shown.len());
-    for (at, c) in shown.char_indices() {
-        let opens = matches!(c, '<' | '＜' | '﹤' | '‹' | '〈' | '⟨');
+    let mut rest = shown.as_str();
+    let mut plain_names = None;
+    while let Some(at) = rest.find(['<', '＜', '﹤', '‹', '〈', '⟨']) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let (bracket, after) = from.split_at(from.chars().next().map_or(0, char::len_utf8));
         // The text before what was hidden in it was written out.
-        if opens && looks_like_tag(&shown[at + c.len_utf8()..], names) {
-            out.push_str("&lt;");
-        } else {
-            out.push(c);
-        }
+        let names =
+            plain_names.get_or_insert_with(|| names.iter().copied().map(plain).collect::<Vec<_>>());
+        out.push_str(if looks_like_tag(after, names) { "&lt;" } else { bracket });
+        rest = after;
     }
+    out.push_str(rest);
     out
 }
 
-fn looks_like_tag(rest: &str, names: &[&str]) -> bool {
+fn looks_like_tag(rest: &str, names: &[String]) -> bool {
     let mut seen = String::new();
     let mut chars = rest.chars().take(96).peekable();
     while let Some(c) = chars.next() {
@@ -265,10 +293,7 @@ fn looks_like_tag(rest: &str, names: &[&str]) -> bool {
     // A text that was shortened may end in the middle of one.
     let cut = plain(seen.split('…').next().unwrap_or_default());
     let seen = plain(&seen);
-    names
-        .iter()
-        .map(|name| plain(name))
-        .any(|name| seen.starts_with(&name) || (cut.len() >= 4 && name.starts_with(&cut)))
+    names.iter().any(|name| seen.starts_with(name) || (cut.len() >= 4 && name.starts_with(&cut)))
 }
 
 /// A text as it looks, whatever script it is written in.

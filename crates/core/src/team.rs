@@ -23,6 +23,7 @@ mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, AgentState, Role, TeamHold};
@@ -53,7 +54,8 @@ pub struct Team {
     workspace: String,
     settings: Settings,
     holds: BTreeSet<TeamHold>,
-    agents: BTreeMap<SlotId, Agent>,
+    /// Looked through after every event: flat.
+    agents: LiteMap<SlotId, Agent>,
     messages: BTreeMap<MessageId, OpenMessage>,
     board: TaskBoard,
     requests: BTreeMap<RequestId, OpenRequest>,
@@ -274,13 +276,17 @@ impl Team {
         caller: Caller,
         id: TurnId,
     ) -> Result<(&Agent, &crate::turn::Turn), Rejection> {
-        let (agent, turn) = self.live_turn(id)?;
         match caller {
-            Caller::Agent(slot) if slot != agent.slot => Err(Rejection::NoSuchTurn { turn: id }),
+            Caller::Agent(slot) => self
+                .agents
+                .get(&slot)
+                .and_then(|agent| agent.turn().filter(|turn| turn.id == id).map(|t| (agent, t)))
+                .ok_or(Rejection::NoSuchTurn { turn: id }),
             Caller::User => {
+                self.live_turn(id)?;
                 Err(Rejection::NotAllowed { what: "report on a turn", who: "its agent" })
             }
-            Caller::Agent(_) | Caller::System => Ok((agent, turn)),
+            Caller::System => self.live_turn(id),
         }
     }
 

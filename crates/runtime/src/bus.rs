@@ -72,15 +72,18 @@ impl Bus {
         }
     }
 
-    /// Says which turns are running. What a finished turn wrote is in its transcript, and what it
-    /// still writes while it dies is nobody's.
-    pub(crate) fn running(&self, turns: impl Iterator<Item = TurnId>) {
+    /// A turn begins: what it writes is shown from here on.
+    pub(crate) fn began(&self, turn: TurnId) {
         let mut inner = self.lock();
-        if inner.closed {
-            return;
+        if !inner.closed {
+            inner.live.entry(turn).or_default();
         }
-        let mut before = std::mem::take(&mut inner.live);
-        inner.live = turns.map(|turn| (turn, before.remove(&turn).unwrap_or_default())).collect();
+    }
+
+    /// A turn has ended. What it wrote is in its transcript, and what it still writes while it dies
+    /// is nobody's.
+    pub(crate) fn ended(&self, turn: TurnId) {
+        self.lock().live.remove(&turn);
     }
 
     pub(crate) fn delta(&self, slot: SlotId, turn: TurnId, delta: Delta) {

@@ -1,6 +1,8 @@
 //! The only place where an effect meets the world; it never waits for what it began.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use aion_core::agent::{Agent, AgentState};
 use aion_core::command::Command;
 use aion_core::effect::{Effect, EffectKey};
 use aion_core::id::{SlotId, TurnId};
-use aion_core::prompt;
+use aion_core::prompt::{self, Roster};
 use aion_core::team::Team;
 use aion_core::turn::{Turn, TurnOutcome};
 use futures::future::join_all;
@@ -46,15 +48,22 @@ impl Effects {
     /// Performs what is outstanding and not yet in flight. What fails at once comes back as commands.
     pub(crate) fn perform(&mut self, team: &Team) -> Vec<Command> {
         self.let_go(team);
-        // Before a turn is begun, so that nothing of what it writes is missed.
-        self.shared.bus.running(team.agents().filter_map(|agent| agent.turn().map(Turn::id)));
         let mut outstanding = team.outstanding();
         outstanding.sort_by_key(Effect::key);
-        self.in_flight.retain(|key| outstanding.binary_search_by_key(key, Effect::key).is_ok());
+        let bus = &self.shared.bus;
+        self.in_flight.retain(|key| {
+            let stays = outstanding.binary_search_by_key(key, Effect::key).is_ok();
+            if !stays && let EffectKey::Turn(turn) = key {
+                bus.ended(*turn);
+            }
+            stays
+        });
+        // Written for the first turn that begins, and the same for all that begin with it.
+        let roster = LazyCell::new(|| Roster::of(team));
         let mut failed = Vec::new();
         for effect in outstanding {
             if self.in_flight.insert(effect.key()) {
-                failed.extend(self.begin(team, effect));
+                failed.extend(self.begin(team, &roster, effect));
             }
         }
         failed
@@ -85,7 +94,12 @@ impl Effects {
         });
     }
 
-    fn begin(&mut self, team: &Team, effect: Effect) -> Option<Command> {
+    fn begin(
+        &mut self,
+        team: &Team,
+        roster: &impl Deref<Target = Roster>,
+        effect: Effect,
+    ) -> Option<Command> {
         match effect {
             Effect::Spawn { slot, generation } => {
                 failpoint::hit("effects.spawn");
@@ -95,7 +109,9 @@ impl Effects {
             Effect::RunTurn { slot, turn } => {
                 failpoint::hit("effects.run_turn");
                 let agent = team.agent(slot)?;
-                self.run_turn(team, agent, turn)
+                // Before the turn begins, so that nothing of what it writes is missed.
+                self.shared.bus.began(turn);
+                self.run_turn(team, roster, agent, turn)
             }
             Effect::Answer { slot, turn, request, decision } => {
                 let order = Order::Answer { turn, request, decision: Box::new(decision) };
@@ -130,7 +146,13 @@ impl Effects {
         }
     }
 
-    fn run_turn(&mut self, team: &Team, agent: &Agent, turn: TurnId) -> Option<Command> {
+    fn run_turn(
+        &mut self,
+        team: &Team,
+        roster: &impl Deref<Target = Roster>,
+        agent: &Agent,
+        turn: TurnId,
+    ) -> Option<Command> {
         let slot = agent.slot();
         let live = agent.turn().filter(|live| live.id() == turn)?;
         // A model that was set since counts from this turn.
@@ -143,7 +165,7 @@ impl Effects {
         let ids = &self.shared.house.ids;
         let input = TurnInput {
             turn,
-            system: prompt::role_prompt(team, slot),
+            system: prompt::role_prompt(team, roster, slot),
             opening: prompt::opening(team, slot, turn, &mut || ids.nonce()),
             budgeted: live.budgeted(),
             resume: self.taken_up.contains(&turn).then(|| live.calls().clone()),

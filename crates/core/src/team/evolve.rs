@@ -216,7 +216,7 @@ impl Team {
             Event::TaskChanged { task, change, by } => {
                 self.board.apply(*task, change);
                 if matches!(change.status, Some(TaskStatus::Completed | TaskStatus::Deleted)) {
-                    for agent in self.agents.values_mut() {
+                    for (_, agent) in self.agents.iter_mut() {
                         agent.offered.remove(task);
                     }
                 }

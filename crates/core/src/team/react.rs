@@ -132,6 +132,9 @@ impl Team {
     }
 
     fn offers_under_way(&self) -> Vec<TaskId> {
+        if self.board.open().is_empty() {
+            return Vec::new();
+        }
         self.agents.values().filter_map(|a| a.turn().and_then(|t| t.offer)).collect()
     }
 

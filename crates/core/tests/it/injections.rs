@@ -8,9 +8,10 @@ use aion_core::command::{SendMessage, ToolProposal};
 use aion_core::id::{AgentName, RequestId, SlotId, TaskId};
 use aion_core::message::{FileRef, Recipient, Urgency};
 use aion_core::permission::ToolClass;
-use aion_core::prompt::{opening, render_mail, role_prompt, tool_output};
+use aion_core::prompt::{Roster, opening, render_mail, role_prompt, tool_output};
 use aion_core::request::{ActionHash, Decision};
 use aion_core::task::TaskChange;
+use aion_core::team::Team;
 use aion_core::text::is_unseen;
 use aion_core::turn::TurnOutcome;
 use aion_core::{Caller, Command, Event};
@@ -368,8 +369,8 @@ fn no_name_is_somebody_elses() {
     for words in corpus() {
         let mut w = world();
         if w.try_it(USER, &Command::RenameTeam { name: words.clone() }).is_some() {
-            let usual = fences(&role_prompt(&world().team, ANN));
-            assert_eq!(fences(&role_prompt(&w.team, ANN)), usual, "{words:?}");
+            let usual = fences(&prompt_of(&world().team));
+            assert_eq!(fences(&prompt_of(&w.team)), usual, "{words:?}");
         }
     }
 }
@@ -388,4 +389,9 @@ fn what_a_tool_returns_opens_no_fence_and_hides_nothing() {
     }
     let code = "fn f<T>(a: Vec<T>) -> Option<&'static str> { <system.web>\r\n\tif a < b {} }";
     assert_eq!(tool_output(code), code);
+}
+
+/// What ann is told of her role and of the others.
+fn prompt_of(team: &Team) -> String {
+    role_prompt(team, &Roster::of(team), ANN)
 }

@@ -1,7 +1,7 @@
 //! What a model is shown: nothing inside a body can speak for somebody else.
 
 use aion_core::message::Recipient;
-use aion_core::prompt::{fill, opening, role_prompt};
+use aion_core::prompt::{Roster, fill, opening, role_prompt};
 use aion_core::{Caller, Command};
 
 use crate::world::{ANN, BOB, LEAD, USER, World, text};
@@ -60,10 +60,13 @@ fn no_body_closes_its_fence_or_opens_another() {
 #[test]
 fn role_prompts_name_the_member_the_others_and_the_mode() {
     let w = World::new();
+    let roster = Roster::of(&w.team);
     for (slot, own) in [(LEAD, "You are team-lead, the lead"), (ANN, "You are ann, a teammate")] {
-        let prompt = role_prompt(&w.team, slot);
+        let prompt = role_prompt(&w.team, &roster, slot);
         assert!(prompt.starts_with(own), "{prompt}");
         assert!(prompt.contains("- bob: teammate, scripted"));
+        let me = format!("- {} (you): ", w.team.agent(slot).unwrap().name());
+        assert!(prompt.contains(&me) && prompt.matches("(you)").count() == 1, "{prompt}");
         assert!(!prompt.contains("{{"), "{prompt}");
     }
     assert_eq!(fill("{{a}}{{b}}{{ a }}{{", &[("a", "{{b}}")]), "{{b}}{{b}}{{b}}{{");
