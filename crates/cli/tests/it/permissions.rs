@@ -233,6 +233,63 @@ fn a_tool_that_a_kill_met_under_way_runs_at_most_once_and_its_agent_is_told() {
 }
 
 #[test]
+fn a_plan_is_read_sent_back_word_for_word_and_approved_before_anything_runs() {
+    let plans = r#"
+[[agent.team-lead.rule]]
+when = [{ given = "Plan it" }]
+call = [
+  { tool = "Bash", input = { command = "ls -a; cat notes" } },
+  { tool = "Bash", input = { command = "touch early" }, outcome = "any" },
+  { tool = "Write", input = { file_path = "early", content = "x" }, outcome = "any" },
+  { tool = "ExitPlanMode", input = { plan = "Touch a file." } },
+]
+
+[[agent.team-lead.rule]]
+when = [{ given = '(?s)Feedback: (?<what>[^\n]+)' }]
+call = [{ tool = "ExitPlanMode", input = { plan = "Changed: {{what}}" } }]
+
+[[agent.team-lead.rule]]
+when = [{ given = "Your plan is approved" }]
+call = [{ tool = "Bash", input = { command = "touch done" } }]
+then = "Done."
+
+[[agent.team-lead.rule]]
+otherwise = true
+when = [{ given = "." }]
+say = "Noted."
+"#;
+    let home = Home::served();
+    fs::write(home.work().join("notes"), "to do").unwrap();
+    let script = home.scenario(plans);
+    let script = script.to_str().unwrap();
+    let allow = ["--allow", "Bash(touch:*)", "--allow", "Edit", "--mode", "plan"];
+    let run = ["run", "Plan it", "--script", script, "--detach", "--json"];
+    let team = home.aion(run.iter().chain(&allow)).code(0).json();
+    let team = team["team"].as_str().unwrap();
+    let first = request(&home);
+    assert_eq!(first["kind"], "plan", "{first}");
+    assert!(!home.work().join("early").exists());
+    let words = "name the file, <exactly> \"so\"";
+    home.aion(["approve", "no", "r1", "-m", words]).code(0);
+    let second = loop {
+        let open = request(&home);
+        if open["id"] != first["id"] {
+            break open;
+        }
+    };
+    let what = second["what"].as_str().unwrap();
+    assert!(what.contains(&format!("Changed: {words}")), "{what}");
+    assert!(!home.work().join("done").exists());
+    // The plan that was sent back cannot be approved any more.
+    let late = home.aion(["approve", "yes", "r1", "--json"]);
+    assert!(matches!(late.code, Some(8 | 9)), "{late:#?}");
+    home.aion(["approve", "yes", "r2"]).code(0);
+    home.aion(["run", "--resume", team, "--json"]).code(0);
+    assert!(home.work().join("done").exists() && !home.work().join("early").exists());
+    home.aion(["stop"]).code(0);
+}
+
+#[test]
 fn a_run_in_a_script_ends_by_its_limits() {
     in_both_ways(|| {
         let home = Home::new();
