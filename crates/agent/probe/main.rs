@@ -1,6 +1,6 @@
 //! The leash's helper and its holder as real processes, for the tests; it is no product.
 //!
-//! `leash COMMAND...` is the helper. `hold LEDGER COMMAND...` puts a command on a leash and keeps
+//! `leash COMMAND...` is the helper, `sandbox ORDERS COMMAND...` the one inside of a wall. `hold LEDGER COMMAND...` puts a command on a leash and keeps
 //! it until it is killed itself.
 
 use std::ffi::OsString;
@@ -8,11 +8,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use aion_agent::leash::{DirectoryLedger, LeashConfig, LeashedCommand, leash_main, spawn};
+use aion_agent::sandbox::sandbox_main;
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     match args.next().as_deref().and_then(|word| word.to_str()) {
         Some("leash") => leash_main(args),
+        Some("sandbox") => sandbox_main(args),
         Some("hold") => hold(args.collect()).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
         _ => ExitCode::FAILURE,
     }

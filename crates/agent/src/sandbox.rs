@@ -13,6 +13,7 @@ mod guard;
 mod inside;
 mod landlock;
 mod limits;
+mod place;
 mod placeholder;
 mod policy;
 mod repository;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -98,6 +98,40 @@ impl Network {
         host: &str,
         port: u16,
     ) -> Result<Vec<SocketAddr>, String> {
+        self.addresses(pass, host, port).await.map_err(|refusal| match refusal {
+            Refusal::Refused(reason) | Refusal::Failed(reason) => reason,
+        })
+    }
+
+    /// The addresses of a host that may be reached.
+    async fn addresses(
+        &self,
+        pass: &Pass,
+        host: &str,
+        port: u16,
+    ) -> Result<Vec<SocketAddr>, Refusal> {
+        let host = self.judge(pass, host, port).await.map_err(Refusal::Refused)?;
+        let found = self.outside.resolve(host.as_str()).await;
+        let found =
+            found.map_err(|error| Refusal::Failed(format!("{host} is not found: {error}")))?;
+        if found.is_empty() {
+            return Err(Refusal::Failed(format!("{host} has no address")));
+        }
+        let private = self.rules.private.iter().any(|rule| rule.is_about(&host));
+        let inside = |address: &&IpAddr| {
+            let nobodys = address.is_loopback() || address.is_unspecified() || is_linked(**address);
+            if private { nobodys } else { !is_public(**address) }
+        };
+        if let Some(address) = found.iter().find(inside) {
+            return Err(Refusal::Refused(format!(
+                "{host} leads to {address}, which is this machine or its own network"
+            )));
+        }
+        Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+    }
+
+    /// Whether the person's rules, or somebody's decision, let a host be reached.
+    async fn judge(&self, pass: &Pass, host: &str, port: u16) -> Result<HostName, String> {
         let host = HostName::parse(host)?;
         let about = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(&host, port));
         let denied = |rule: &Rule| match rule.port() {
@@ -117,22 +151,7 @@ impl Network {
             }
             pass.decide(&host).await?;
         }
-        let found = self.outside.resolve(host.as_str()).await;
-        let found = found.map_err(|error| format!("{host} is not found: {error}"))?;
-        if found.is_empty() {
-            return Err(format!("{host} has no address"));
-        }
-        let private = self.rules.private.iter().any(|rule| rule.is_about(&host));
-        let inside = |address: &&std::net::IpAddr| {
-            let nobodys = address.is_loopback() || address.is_unspecified() || is_linked(**address);
-            if private { nobodys } else { !is_public(**address) }
-        };
-        if let Some(address) = found.iter().find(inside) {
-            return Err(format!(
-                "{host} leads to {address}, which is this machine or its own network"
-            ));
-        }
-        Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+        Ok(host)
     }
 
     /// A connection to a host that may be reached.
@@ -142,7 +161,7 @@ impl Network {
         host: &str,
         port: u16,
     ) -> Result<TcpStream, Refusal> {
-        let addresses = self.admit(pass, host, port).await.map_err(Refusal::Refused)?;
+        let addresses = self.addresses(pass, host, port).await?;
         let mut failure = io::Error::other("it has no address");
         for address in addresses {
             match self.outside.connect(address).await {
@@ -164,10 +183,10 @@ pub(super) enum Refusal {
 }
 
 /// Where clouds keep what a machine may know about itself.
-fn is_linked(address: std::net::IpAddr) -> bool {
+fn is_linked(address: IpAddr) -> bool {
     match address {
-        std::net::IpAddr::V4(v4) => v4.is_link_local(),
-        std::net::IpAddr::V6(v6) => {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => {
             v6.is_unicast_link_local()
                 || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_link_local() || v4.is_loopback())
         }

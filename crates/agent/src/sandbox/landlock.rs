@@ -2,13 +2,15 @@
 //! leave, hierarchy by hierarchy; it hides nothing, and takes nothing back that it granted.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use ::landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope,
 };
+use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
 use super::policy::{MEETING_PLACES, PROGRAMS, Policy};
@@ -38,7 +40,7 @@ impl Reach {
         let mut read = Vec::new();
         let mut left = ENTRIES;
         open(Path::new("/"), &closed, &mut left, &mut read);
-        read.extend(PROGRAMS.iter().map(PathBuf::from));
+        read.extend(PROGRAMS.iter().filter_map(|path| Path::new(path).canonicalize().ok()));
         let mut write = Vec::new();
         for root in &policy.writable {
             if closed.iter().any(|place| place != root && place.starts_with(root)) {
@@ -68,10 +70,17 @@ impl Reach {
         for (paths, rights) in rights {
             for path in paths {
                 // What went since, or is closed to ourselves, is closed to the command.
-                let Ok(file) = PathFd::new(path) else { continue };
+                let flags = (OFlag::O_PATH | OFlag::O_NOFOLLOW).bits();
+                let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+                let Ok(file) = opened else { continue };
+                let kind = file.metadata().map_err(|error| text(&error))?.file_type();
+                // It became one since: whoever made it does not say where it counts.
+                if kind.is_symlink() {
+                    continue;
+                }
                 // To a file not all rights apply, and what does not apply is not asked for.
                 let rights =
-                    if path.is_dir() { rights } else { rights & AccessFs::from_file(OLDEST) };
+                    if kind.is_dir() { rights } else { rights & AccessFs::from_file(OLDEST) };
                 let rule = PathBeneath::new(file, rights);
                 ruleset = ruleset.add_rule(rule).map_err(|error| text(&error))?;
             }

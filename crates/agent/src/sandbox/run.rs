@@ -13,7 +13,7 @@ use tokio::process::ChildStdout;
 use tokio::task::spawn_blocking;
 
 use super::bubblewrap::{Bubblewrap, NETWORK_INSIDE, PROGRAM_INSIDE, TEMPORARY_INSIDE};
-use super::guard::Guard;
+use super::guard::{Guard, Kept};
 use super::inside::Orders;
 use super::landlock::Reach;
 use super::limits::Limits;
@@ -235,9 +235,9 @@ impl Sandbox {
                 policy.fixed.extend(real);
                 let placed: Vec<PathBuf> = placeholders.paths().cloned().collect();
                 watch.placeholders = placeholders;
-                let links = policy.fixed.iter().filter(|path| path.is_symlink()).cloned();
-                let watched = policy.watched.iter().cloned().chain(links).collect();
-                watch.guard = Guard::begin(watched, &[])?;
+                let links = policy.fixed.iter().filter(|path| path.is_symlink());
+                let whole = policy.watched.iter().chain(links).collect();
+                watch.guard = Guard::begin(&Kept { whole, ..Kept::default() })?;
                 let helper = &self.helper;
                 Plan::bubblewrap(
                     found,
@@ -253,8 +253,17 @@ impl Sandbox {
                 let temporary = tempfile::Builder::new().prefix("aion-tmp-").tempdir()?;
                 orders.reach = Some(Reach::of(&policy, temporary.path()));
                 watch.temporary = Some(temporary);
-                let places = [policy.watched, policy.absent, policy.fixed].concat();
-                watch.guard = Guard::begin(places, &policy.closed)?;
+                let pinned = policy.pinned();
+                watch.guard = Guard::begin(&Kept {
+                    pinned: pinned.iter().collect(),
+                    whole: policy
+                        .watched
+                        .iter()
+                        .chain(&policy.absent)
+                        .chain(&policy.fixed)
+                        .collect(),
+                    modes: policy.closed.iter().collect(),
+                })?;
                 Plan::landlock(&self.helper, &orders)
             }
             Wall::Off | Wall::Missing { .. } => return Err(io::Error::other("there is no wall")),

@@ -12,3 +12,4 @@ mod scenarios;
 mod shells;
 mod toolbox;
 mod turns;
+mod walls;

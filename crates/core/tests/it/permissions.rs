@@ -3,6 +3,7 @@
 use aion_core::mode::PermissionMode;
 use aion_core::permission::{Delegation, GrantScope, ToolClass};
 use aion_core::request::{Decision, RequestState};
+use aion_core::sandbox::ViolationKind;
 use aion_core::turn::{ToolVerdict, TurnOutcome};
 use aion_core::{Caller, Command, Effect, Event, Rejection};
 
@@ -312,4 +313,26 @@ fn a_member_that_never_asks_is_not_led_around_by_plan_mode() {
     assert_eq!(w.no(Caller::Agent(LEAD), &plan).code(), "not_allowed");
     assert_eq!(w.no(Caller::Agent(ANN), &plan).code(), "not_allowed");
     w.ok(USER, &plan);
+}
+
+#[test]
+fn a_violation_is_kept_of_a_members_own_running_call_and_changes_nothing() {
+    let mut w = World::new();
+    w.ok(USER, &Command::SetMode { slot: ANN, mode: PermissionMode::AcceptEdits });
+    let turn = w.wake(ANN);
+    let report = |turn, call: &str| Command::ReportViolation {
+        turn,
+        call: call.to_owned(),
+        kind: ViolationKind::Refused,
+        what: "x".repeat(10_000),
+    };
+    assert_eq!(w.no(Caller::Agent(ANN), &report(turn, "c")).code(), "no_such_call");
+    w.ok(Caller::Agent(ANN), &proposal(turn, "c", "Write", ToolClass::Edit));
+    assert_eq!(w.no(Caller::Agent(BOB), &report(turn, "c")).code(), "no_such_turn");
+    let events = w.ok(Caller::Agent(ANN), &report(turn, "c"));
+    let [Event::SandboxViolation { slot, call, what, .. }] = &events[..] else {
+        panic!("one event: {events:?}");
+    };
+    assert_eq!((*slot, call.as_str()), (ANN, "c"));
+    assert!(what.len() <= 512);
 }

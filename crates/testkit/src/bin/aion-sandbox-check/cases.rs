@@ -84,6 +84,12 @@ pub(crate) const CASES: &[Case] = &[
         "mv .git g && mkdir .git && cp -r g/. .git && echo '[core] fsmonitor=evil' >> .git/config; \
          rm -rf g; true",
     ),
+    case(
+        "9d",
+        "put a link in the place of `.git`",
+        "mkdir -p fake && cp -r .git/. fake && echo '[core] fsmonitor=evil' >> fake/config; \
+         mv .git g; ln -s fake .git; true",
+    ),
     case("9c", "`.git/commondir`: let git read elsewhere", "mkdir -p fake; echo ../fake > .git/commondir; sleep 0.3; cat .git/commondir >&2"),
     case(
         "10a",
