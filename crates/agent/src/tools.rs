@@ -18,10 +18,12 @@ mod write;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use aion_core::permission::ToolClass;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio_util::task::TaskTracker;
 
 use self::files::Seen;
 use self::place::Root;
@@ -78,7 +80,12 @@ pub struct Surroundings {
     pub gate: Option<Gate>,
     /// Where it is told what the sandbox refused.
     pub refused: Arc<Mutex<Vec<Violation>>>,
+    /// What holds a token of it still runs.
+    pub running: TaskTracker,
 }
+
+/// How long processes that were killed are waited for.
+const DYING: Duration = Duration::from_secs(2);
 
 impl ToolConfig {
     /// With the visible part of an environment.
@@ -101,6 +108,8 @@ pub struct Toolbox {
     workspace: PathBuf,
     config: Arc<ToolConfig>,
     seen: Arc<Mutex<Seen>>,
+    /// The processes of its calls.
+    running: TaskTracker,
     /// The rules that were made ready last.
     book: Mutex<Option<(Rules, Arc<Rulebook>)>>,
 }
@@ -151,7 +160,13 @@ static SPECS: LazyLock<Vec<Arc<ToolSpec>>> = LazyLock::new(|| {
 impl Toolbox {
     /// The tools for a workspace.
     pub fn new(workspace: PathBuf, config: Arc<ToolConfig>) -> Self {
-        Self { workspace, config, seen: Arc::default(), book: Mutex::default() }
+        Self {
+            workspace,
+            config,
+            seen: Arc::default(),
+            running: TaskTracker::new(),
+            book: Mutex::default(),
+        }
     }
 
     /// The tools as a model sees them.
@@ -221,11 +236,19 @@ impl Toolbox {
         }
     }
 
+    /// Waits until the processes of calls that were dropped are gone; not for long.
+    pub async fn quiet(&self) {
+        self.running.close();
+        // What does not die in this time is its leash's to end.
+        let _ = tokio::time::timeout(DYING, self.running.wait()).await;
+    }
+
     /// Runs a call. Dropping the future ends it, with every process it began.
     pub fn run(&self, prepared: Prepared, around: Surroundings) -> BoxFuture<'static, ToolOutput> {
         let seen = Arc::clone(&self.seen);
         match prepared.action {
             Action::Bash(call) => {
+                let around = Surroundings { running: self.running.clone(), ..around };
                 call.run(self.workspace.clone(), Arc::clone(&self.config), around).boxed()
             }
             Action::Read(call) => blocking(move || call.run(&seen)),

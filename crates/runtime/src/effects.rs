@@ -13,12 +13,14 @@ use aion_core::effect::{Effect, EffectKey};
 use aion_core::id::{SlotId, TurnId};
 use aion_core::prompt::{self, Roster};
 use aion_core::team::Team;
+use aion_core::time::Millis;
 use aion_core::turn::{Turn, TurnOutcome};
 use futures::future::join_all;
+use tokio_util::task::TaskTracker;
 
 use crate::handle::TeamHandle;
 use crate::host::TeamHost;
-use crate::runner::{Announce, Order, RunnerHandle};
+use crate::runner::{Announce, GRACE, Order, RunnerHandle};
 use crate::world::{Shared, Upward};
 use aion_store::failpoint;
 
@@ -28,6 +30,8 @@ pub(crate) struct Effects {
     shared: Arc<Shared>,
     handle: TeamHandle,
     runners: BTreeMap<SlotId, RunnerHandle>,
+    /// All of their tasks, also of those that were let go.
+    tasks: TaskTracker,
     in_flight: BTreeSet<EffectKey>,
     /// Turns that were live when the team was opened: they are taken up from their journal.
     taken_up: BTreeSet<TurnId>,
@@ -40,6 +44,7 @@ impl Effects {
             shared,
             handle,
             runners: BTreeMap::new(),
+            tasks: TaskTracker::new(),
             in_flight: BTreeSet::new(),
             taken_up: taken_up.collect(),
         }
@@ -76,7 +81,14 @@ impl Effects {
             revoke(&self.shared, slot, &runner);
             runner
         });
-        join_all(runners.map(|runner| runner.end(&*self.shared.house.clock))).await;
+        let clock = &*self.shared.house.clock;
+        join_all(runners.map(|runner| runner.end(clock))).await;
+        // Whoever was let go before may still be ending its processes.
+        self.tasks.close();
+        tokio::select! {
+            () = self.tasks.wait() => {}
+            () = clock.sleep_until(Millis(clock.monotonic().0 + GRACE.0)) => {}
+        }
     }
 
     /// Kills whoever is no longer meant to run: dropping a runner ends its agent.
@@ -204,7 +216,13 @@ impl Effects {
             host: Arc::new(host),
             connection,
         };
-        let runner = RunnerHandle::spawn(self.handle.clone(), Arc::clone(backend), spec, announce);
+        let runner = RunnerHandle::spawn(
+            self.handle.clone(),
+            Arc::clone(backend),
+            spec,
+            announce,
+            &self.tasks,
+        );
         // An earlier runner of the slot is dropped here, and its agent ends with it.
         self.runners.insert(slot, runner);
         None

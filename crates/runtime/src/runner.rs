@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
 use crate::handle::{SubmitError, TeamHandle};
@@ -27,7 +28,7 @@ const ORDERS: usize = 16;
 /// Signals that may wait for a runner; then the backend waits.
 const SIGNALS: usize = 16;
 /// How long an ending runner is waited for before it is cut off.
-const GRACE: Millis = Millis(5_000);
+pub(crate) const GRACE: Millis = Millis(5_000);
 /// The wait after a command could not be stored; it doubles up to the longest.
 const RETRY: Millis = Millis(100);
 const LONGEST_RETRY: Millis = Millis(5_000);
@@ -66,6 +67,7 @@ impl RunnerHandle {
         backend: Arc<dyn Backend>,
         spec: SpawnSpec,
         announce: Announce,
+        tasks: &TaskTracker,
     ) -> Self {
         let kill = CancellationToken::new();
         let (orders, inbox) = mpsc::channel(ORDERS);
@@ -81,7 +83,7 @@ impl RunnerHandle {
             early: VecDeque::new(),
             report: None,
         };
-        let task = tokio::spawn(runner.run(backend, spec));
+        let task = tasks.spawn(runner.run(backend, spec));
         Self { generation, model, orders, task, kill: kill.drop_guard() }
     }
 

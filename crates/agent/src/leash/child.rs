@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::MARK;
 use super::ledger::{LeashEntry, LeashLedger, reap, reap_without_helper};
@@ -58,6 +59,8 @@ pub struct Leashed {
     /// Taken when the ledger knows that the leash has ended.
     entry: Option<LeashEntry>,
     ledger: Option<Arc<dyn LeashLedger>>,
+    /// Held until everything on the leash is gone.
+    token: Option<TaskTrackerToken>,
 }
 
 /// Starts a command on a leash, after the ledger knows of it.
@@ -84,7 +87,8 @@ pub async fn spawn(config: &LeashConfig, command: LeashedCommand) -> io::Result<
     let entry = LeashEntry { group, start, boot: boot_id(), mark };
     let ledger = config.ledger.clone();
     let helper = Some(helper);
-    let mut leashed = Leashed { helper, output, pipe: Some(pipe), entry: Some(entry), ledger };
+    let mut leashed =
+        Leashed { helper, output, pipe: Some(pipe), entry: Some(entry), ledger, token: None };
     leashed.write_down().await?;
     if let Some(pipe) = &mut leashed.pipe {
         pipe.write_all(b"\n").await?;
@@ -93,6 +97,11 @@ pub async fn spawn(config: &LeashConfig, command: LeashedCommand) -> io::Result<
 }
 
 impl Leashed {
+    /// Has a token held until everything on the leash is gone, also where the leash is dropped.
+    pub fn hold(&mut self, token: TaskTrackerToken) {
+        self.token = Some(token);
+    }
+
     /// The command's standard output and error. It ends when everything on the leash has.
     pub fn output(&mut self) -> &mut ChildStdout {
         &mut self.output
@@ -143,7 +152,9 @@ impl Drop for Leashed {
         let (Some(mut helper), Ok(runtime)) = (self.helper.take(), Handle::try_current()) else {
             return;
         };
+        let token = self.token.take();
         runtime.spawn(async move {
+            let _held = token;
             if let Ok(status) = helper.wait().await {
                 settle(status, entry, ledger).await;
             }

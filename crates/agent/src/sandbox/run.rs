@@ -11,6 +11,7 @@ use aion_core::id::TeamId;
 use tempfile::TempDir;
 use tokio::process::ChildStdout;
 use tokio::task::spawn_blocking;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::bubblewrap::{Bubblewrap, NETWORK_INSIDE, PROGRAM_INSIDE, TEMPORARY_INSIDE};
 use super::guard::{Guard, Kept};
@@ -318,6 +319,11 @@ fn settle_environment(environment: &mut Vec<(OsString, OsString)>, temporary: &P
 }
 
 impl Walled {
+    /// Has a token held until the command and all it began are gone.
+    pub fn hold(&mut self, token: TaskTrackerToken) {
+        self.leashed.hold(token);
+    }
+
     /// The command's standard output and error. It ends when everything on the leash has.
     pub fn output(&mut self) -> &mut ChildStdout {
         self.leashed.output()

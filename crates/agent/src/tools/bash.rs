@@ -143,6 +143,7 @@ impl Bash {
         };
         let sandbox = &config.sandbox;
         let mut child = sandbox.spawn(&config.leash, &workspace, command, around.gate).await?;
+        child.hold(around.running.token());
         let mut deadline = Instant::now() + self.limit;
         let mut output = HeadAndTail::new(OUTPUT_BYTES);
         let mut chunk = vec![0; 8 * 1024];

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use aion_agent::network::{Network, NetworkRules, Outside};
 use aion_agent::runtime::AgentRuntime;
 use aion_agent::sandbox::{Grounds, Mode, Sandbox, Wall};
-use aion_agent::tools::{ToolConfig, Toolbox};
+use aion_agent::tools::{Surroundings, ToolConfig, Toolbox};
 use aion_core::sandbox::ViolationKind;
 use aion_core::transcript::Content;
 use aion_testkit::house::{Act, House, Judgement};
@@ -140,4 +140,29 @@ async fn without_a_wall_no_command_runs_unless_the_person_said_so() {
     let (output, _) = command(Sandbox::off(), workspace.path(), script, None).await;
     assert_eq!(output, "(no output)");
     assert!(workspace.path().join("ran.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_command_is_gone_when_its_tools_are_quiet() {
+    let workspace = tempfile::tempdir().unwrap();
+    let tools =
+        ToolConfig::new(leash(None), Arc::new(sandbox(Mode::Required)), std::env::vars_os());
+    let tools = Toolbox::new(workspace.path().to_owned(), Arc::new(tools));
+    let mark = format!("8{}", std::process::id());
+    let lives = || {
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut lines =
+            entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        lines.any(|line| line == format!("sleep\0{mark}\0").as_bytes())
+    };
+    let prepared =
+        tools.prepare("Bash", &serde_json::json!({ "command": format!("sleep {mark}") }));
+    let running = tokio::spawn(tools.run(prepared.unwrap(), Surroundings::default()));
+    while !lives() {
+        tokio::task::yield_now().await;
+    }
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    tools.quiet().await;
+    assert!(!lives());
 }

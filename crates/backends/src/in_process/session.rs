@@ -212,6 +212,10 @@ async fn run_turn(
         }
         None => (None, Some("killed".to_owned())),
     };
+    if ended.is_none() {
+        // Whoever hears that it is gone takes its processes for gone, too.
+        agent.runtime.tools.quiet().await;
+    }
     // Idle before the report: whoever hears of the end may start the next turn.
     let cause = agent.leave_turn(crash);
     if let Some(ended) = ended {
