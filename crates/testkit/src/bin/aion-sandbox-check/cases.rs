@@ -244,8 +244,9 @@ if os.fork() == 0:
     starting(
         Start::Small,
         "30a",
-        "a fork bomb",
-        "bomb() { bomb | bomb & }; bomb 2>&1 | head -3; for i in $(seq 900); do sleep 5 & done 2>&1 | head -3; wait",
+        // Bounded: a limit that does not hold must not take the machine that finds it out.
+        "more processes than allowed",
+        "for i in $(seq 900); do sleep 5 & done 2>&1 | head -3; wait",
     ),
     starting(Start::Small, "30b", "more memory than there is", "python3 -c \"import mmap; mmap.mmap(-1, 3 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); print('GOT')\""),
     starting(Start::Small, "30c", "a file without an end", "trap '' XFSZ; head -c 200M /dev/zero > big; test $(stat -c %s big) -gt 70000000 && echo GOT; rm -f big; true"),
