@@ -59,7 +59,7 @@ pub(crate) struct Results {
 pub(crate) fn all(place: &Path, only: Option<&str>, raw: bool) -> Result<Results> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut results = runtime.block_on(as_this_user(place, only))?;
-    if nix_is_root() && !raw {
+    if is_superuser() && !raw {
         let place = place.join("nobody");
         std::fs::create_dir_all(&place)?;
         std::os::unix::fs::chown(&place, Some(NOBODY), Some(NOBODY))?;
@@ -82,7 +82,7 @@ pub(crate) fn all(place: &Path, only: Option<&str>, raw: bool) -> Result<Results
     Ok(results)
 }
 
-fn nix_is_root() -> bool {
+pub(crate) fn is_superuser() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }
