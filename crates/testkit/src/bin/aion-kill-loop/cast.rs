@@ -162,7 +162,8 @@ fn hold(request: &ModelRequest, name: &str) -> Vec<ModelEvent> {
     let command = if name.starts_with("runner") {
         "setsid sleep 600 & exec sleep 600".to_owned()
     } else {
-        format!("true {turn}")
+        // It writes, so it is asked for: what only looks runs unasked.
+        format!("echo {turn} > held")
     };
     let input = json!({ "command": command, "timeout_seconds": 600 });
     call(format!("hold-{step}"), "Bash", input)
