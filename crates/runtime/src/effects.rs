@@ -1,8 +1,6 @@
 //! The only place where an effect meets the world; it never waits for what it began.
 
-use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -64,11 +62,11 @@ impl Effects {
             stays
         });
         // Written for the first turn that begins, and the same for all that begin with it.
-        let roster = LazyCell::new(|| Roster::of(team));
+        let mut roster = None;
         let mut failed = Vec::new();
         for effect in outstanding {
             if self.in_flight.insert(effect.key()) {
-                failed.extend(self.begin(team, &roster, effect));
+                failed.extend(self.begin(team, &mut roster, effect));
             }
         }
         failed
@@ -109,7 +107,7 @@ impl Effects {
     fn begin(
         &mut self,
         team: &Team,
-        roster: &impl Deref<Target = Roster>,
+        roster: &mut Option<Roster>,
         effect: Effect,
     ) -> Option<Command> {
         match effect {
@@ -123,6 +121,7 @@ impl Effects {
                 let agent = team.agent(slot)?;
                 // Before the turn begins, so that nothing of what it writes is missed.
                 self.shared.bus.began(turn);
+                let roster = roster.get_or_insert_with(|| Roster::of(team));
                 self.run_turn(team, roster, agent, turn)
             }
             Effect::Answer { slot, turn, request, decision } => {
@@ -161,7 +160,7 @@ impl Effects {
     fn run_turn(
         &mut self,
         team: &Team,
-        roster: &impl Deref<Target = Roster>,
+        roster: &Roster,
         agent: &Agent,
         turn: TurnId,
     ) -> Option<Command> {

@@ -171,6 +171,14 @@ impl House {
         self.lock().deltas.clone()
     }
 
+    /// Opens a request that will be decided so, and tells of it.
+    fn ask(&self, state: &mut State, decision: Result<(), String>) -> RequestId {
+        let request = RequestId(state.asked.len() as u64 + 1);
+        state.asked.insert(request, decision);
+        let _ = self.asked.unbounded_send(request);
+        request
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -301,10 +309,8 @@ impl Host for House {
                     Permit::Run
                 }
                 Judgement::Ask(decision) => {
-                    let request = RequestId(state.asked.len() as u64 + 1);
-                    state.asked.insert(request, decision);
+                    let request = self.ask(state, decision);
                     state.journal.insert(call, ToolCallState::Asked { request, action, tool });
-                    let _ = self.asked.unbounded_send(request);
                     Permit::Ask(request)
                 }
                 Judgement::Refuse(reason) => Permit::Refused(reason),
@@ -325,12 +331,7 @@ impl Host for House {
             state.acts.push(Act::Reached(host));
             Ok(match judgement.unwrap_or(Judgement::Refuse("no such host here".to_owned())) {
                 Judgement::Run => Permit::Run,
-                Judgement::Ask(decision) => {
-                    let request = RequestId(state.asked.len() as u64 + 1);
-                    state.asked.insert(request, decision);
-                    let _ = self.asked.unbounded_send(request);
-                    Permit::Ask(request)
-                }
+                Judgement::Ask(decision) => Permit::Ask(self.ask(state, decision)),
                 Judgement::Refuse(reason) => Permit::Refused(reason),
             })
         })

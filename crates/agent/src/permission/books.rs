@@ -167,7 +167,6 @@ impl Rulebook {
     }
 
     fn allowing_call(&self, tool: &str, subject: &Subject, class: ToolClass) -> Option<Finding> {
-        let allowing = || self.entries().filter(|e| e.allows() && e.rule.concerns(tool));
         let by = match subject {
             Subject::Command { script, looks } => {
                 // The team looks whether what is cited still stands: its own rules come first.
@@ -180,20 +179,31 @@ impl Rulebook {
             Subject::Path { guarded: true, .. } => None,
             Subject::Path { path, .. } => {
                 let inside = matches!(class, ToolClass::Read | ToolClass::Edit);
-                allowing().find(|entry| match &entry.fits {
-                    Fits::Every => inside,
-                    Fits::Path(pattern) => pattern.fits(path),
-                    Fits::Command(_) | Fits::Host(_) => false,
-                })
+                self.allowing_path(tool, path, inside)
             }
-            Subject::Host(host) => allowing().find(|entry| match &entry.fits {
+            Subject::Host(host) => self.allowing(tool).find(|entry| match &entry.fits {
                 Fits::Every => true,
                 Fits::Host(pattern) => fits_host(pattern, host, false),
                 Fits::Command(_) | Fits::Path(_) => false,
             }),
-            Subject::Other => allowing().find(|entry| matches!(entry.fits, Fits::Every)),
+            Subject::Other => self.allowing(tool).find(|entry| matches!(entry.fits, Fits::Every)),
         }?;
         Some(by.finding(RuleWord::Allow))
+    }
+
+    /// The rules that allow something of a tool.
+    pub(super) fn allowing(&self, tool: &str) -> impl Iterator<Item = &Entry> {
+        self.entries().filter(move |e| e.word == RuleWord::Allow && e.rule.concerns(tool))
+    }
+
+    /// The rule that lets a tool open a file. One without a pattern reaches no further than the
+    /// workspace.
+    pub(super) fn allowing_path(&self, tool: &str, path: &Path, inside: bool) -> Option<&Entry> {
+        self.allowing(tool).find(|entry| match &entry.fits {
+            Fits::Every => inside,
+            Fits::Path(pattern) => pattern.fits(path),
+            Fits::Command(_) | Fits::Host(_) => false,
+        })
     }
 
     /// Whether a rule that asks or denies is about a call.
@@ -262,10 +272,6 @@ impl Rulebook {
 }
 
 impl Entry {
-    pub(super) fn allows(&self) -> bool {
-        self.word == RuleWord::Allow
-    }
-
     fn finding(&self, says: RuleWord) -> Finding {
         said(says, self.rule.to_string(), self.scope, self.grant)
     }

@@ -55,15 +55,7 @@ impl Rulebook {
             return None;
         }
         let tool = if opened.writes { "Edit" } else { "Read" };
-        self.allowing(tool).find(|entry| match &entry.fits {
-            Fits::Every => inside,
-            Fits::Path(pattern) => pattern.fits(&path),
-            Fits::Command(_) | Fits::Host(_) => false,
-        })
-    }
-
-    fn allowing(&self, tool: &'static str) -> impl Iterator<Item = &Entry> {
-        self.entries().filter(|entry| entry.allows()).filter(move |entry| entry.rule.concerns(tool))
+        self.allowing_path(tool, &path, inside)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use aion_api::Exit;
 use aion_core::rule::Rule;
-use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toml_edit::{Array, DocumentMut, Item, Table, TomlError, value};
 
 use super::keys::{Key, Kind};
 use crate::exit::Failure;
@@ -19,6 +19,20 @@ pub(crate) fn set(
     key: &Key,
     text: Option<&str>,
 ) -> Result<(), Failure> {
+    edit(path, within, |before| changed(before, key, text))
+}
+
+/// Adds a rule to those that the person's own file allows.
+pub(crate) fn allow(path: &Path, rule: &Rule) -> Result<(), Failure> {
+    edit(path, Within::Own, |before| allowed(before, rule))
+}
+
+/// Puts what a change makes of a file's text in its place; a file that is not there is an empty one.
+fn edit(
+    path: &Path,
+    within: Within<'_>,
+    change: impl FnOnce(&str) -> Result<String, TomlError>,
+) -> Result<(), Failure> {
     let fail = |error: std::io::Error| Failure::io(format!("write {}", path.display()), &error);
     let file = within.file(path).map_err(fail)?;
     let before = match fs::read_to_string(&file) {
@@ -26,30 +40,14 @@ pub(crate) fn set(
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(Failure::io(format!("read {}", path.display()), &error)),
     };
-    let after = changed(&before, key, text).map_err(|error| {
+    let after = change(&before).map_err(|error| {
         let message = format!("{}: {error}", path.display());
         Failure::new(Exit::Usage, "config.unreadable", message)
     })?;
     replace(&file, after.as_bytes(), 0o666).map_err(fail)
 }
 
-/// Adds a rule to those that the person's own file allows.
-pub(crate) fn allow(path: &Path, rule: &Rule) -> Result<(), Failure> {
-    let fail = |error: std::io::Error| Failure::io(format!("write {}", path.display()), &error);
-    let file = Within::Own.file(path).map_err(fail)?;
-    let before = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(Failure::io(format!("read {}", path.display()), &error)),
-    };
-    let after = allowed(&before, rule).map_err(|error| {
-        let message = format!("{}: {error}", path.display());
-        Failure::new(Exit::Usage, "config.unreadable", message)
-    })?;
-    replace(&file, after.as_bytes(), 0o666).map_err(fail)
-}
-
-fn allowed(before: &str, rule: &Rule) -> Result<String, toml_edit::TomlError> {
+fn allowed(before: &str, rule: &Rule) -> Result<String, TomlError> {
     let mut document: DocumentMut = before.parse()?;
     let place = document.entry("permissions").or_insert(Item::Table(Table::new()));
     if let Some(fields) = place.as_table_like_mut() {
@@ -64,7 +62,7 @@ fn allowed(before: &str, rule: &Rule) -> Result<String, toml_edit::TomlError> {
     Ok(document.to_string())
 }
 
-fn changed(before: &str, key: &Key, text: Option<&str>) -> Result<String, toml_edit::TomlError> {
+fn changed(before: &str, key: &Key, text: Option<&str>) -> Result<String, TomlError> {
     let mut document: DocumentMut = before.parse()?;
     let (table, field) = key.name.split_once('.').unwrap_or(("", key.name));
     let place = document.entry(table).or_insert(Item::Table(Table::new()));
