@@ -129,6 +129,9 @@ async fn yes(args: &Agree, json: bool) -> Outcome {
         Vec::new()
     };
     let done = decide(&client, &args.ids, agree, json).await?;
+    if saved.is_empty() {
+        return Ok(done);
+    }
     let file = Paths::here()?.user;
     for rule in &saved {
         let rule = read_rule(rule).map_err(Failure::usage)?;
