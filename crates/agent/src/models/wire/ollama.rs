@@ -1,0 +1,123 @@
+//! Ollama's chat: how it is asked and read; never sends.
+
+use std::collections::BTreeMap;
+
+use aion_core::budget::Usage;
+use aion_core::turn::CallId;
+use serde_json::{Value, json};
+
+use super::chat::functions;
+use super::words::{count, json as parse, plain, result, say, text, think};
+use super::{Ask, Frame, Out, Reader, broken};
+use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
+
+/// The window where the model's own is not known: Ollama's default is so small that it would
+/// forget the beginning of every conversation without a word.
+const WINDOW: u32 = 32_768;
+
+pub(super) fn body(ask: &Ask<'_>) -> Value {
+    let mut messages = Vec::new();
+    if !ask.request.system.trim().is_empty() {
+        messages.push(json!({"role": "system", "content": ask.request.system}));
+    }
+    let mut tools: BTreeMap<&CallId, &str> = BTreeMap::new();
+    for message in &ask.request.messages {
+        match message {
+            Message::Given { text, .. } => messages.push(json!({"role": "user", "content": text})),
+            Message::Answer { parts, .. } => {
+                tools.extend(parts.iter().filter_map(|part| match part {
+                    Part::Call { call, tool, .. } => Some((call, tool.as_str())),
+                    Part::Text { .. } | Part::Thought { .. } => None,
+                }));
+                messages.extend(answer(parts));
+            }
+            Message::Results { results, .. } => messages.extend(results.iter().map(|one| {
+                let name = tools.get(&one.call).copied().unwrap_or("tool");
+                json!({"role": "tool", "tool_name": name, "content": result(one)})
+            })),
+        }
+    }
+    let mut body = json!({
+        "model": ask.model,
+        "stream": true,
+        "messages": messages,
+        "options": {
+            "num_predict": ask.max_tokens,
+            "num_ctx": ask.window.unwrap_or(WINDOW),
+        },
+    });
+    if ask.thinking.is_some() {
+        body["think"] = json!(true);
+    }
+    if !ask.request.tools.is_empty() {
+        body["tools"] = functions(ask);
+    }
+    body
+}
+
+fn answer(parts: &[Part]) -> Option<Value> {
+    let (mut said, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
+    for part in parts {
+        match part {
+            Part::Text { text } => said.push_str(text),
+            Part::Thought { text, signature: None } => thought.push_str(text),
+            // It is another service's.
+            Part::Thought { signature: Some(_), .. } => {}
+            Part::Call { tool, input, .. } => {
+                calls.push(json!({"function": {"name": tool, "arguments": input}}));
+            }
+        }
+    }
+    if said.trim().is_empty() && calls.is_empty() {
+        return None;
+    }
+    let mut message = json!({"role": "assistant", "content": said});
+    if !thought.is_empty() {
+        message["thinking"] = json!(thought);
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::Array(calls);
+    }
+    Some(message)
+}
+
+/// An answer that is being read.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    called: bool,
+}
+
+impl Reader for Answer {
+    fn read(&mut self, frame: Frame, out: &mut Out) -> Result<(), ProviderError> {
+        let data = parse(&frame.data)?;
+        if let Some(said) = data["error"].as_str() {
+            return Err(ProviderError::Unavailable { text: plain(said), retry_after: None });
+        }
+        let message = &data["message"];
+        think(out, text(message, "/thinking"));
+        say(out, text(message, "/content"));
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            let tool = text(call, "/function/name").ok_or_else(|| broken("a call names no tool"))?;
+            let input = match &call["function"]["arguments"] {
+                Value::Null => json!({}),
+                arguments => arguments.clone(),
+            };
+            self.called = true;
+            let id = text(call, "/id").unwrap_or_default().to_owned();
+            out.push_back(ModelEvent::ToolCall { call: id, tool: tool.to_owned(), input });
+        }
+        if data["done"] == json!(true) {
+            out.push_back(ModelEvent::Usage(Usage {
+                input: count(&data, "/prompt_eval_count").unwrap_or(0),
+                output: count(&data, "/eval_count").unwrap_or(0),
+                ..Usage::default()
+            }));
+            out.push_back(ModelEvent::Stop(match data["done_reason"].as_str() {
+                Some("length") => StopReason::MaxTokens,
+                _ if self.called => StopReason::ToolUse,
+                _ => StopReason::EndTurn,
+            }));
+        }
+        Ok(())
+    }
+}

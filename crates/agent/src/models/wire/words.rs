@@ -1,0 +1,150 @@
+//! What the services' formats share: ids, signatures, inputs of calls; never a whole request.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use aion_core::turn::CallId;
+use serde_json::Value;
+
+use crate::provider::{ModelEvent, ProviderError, ToolResult};
+
+use super::{Out, broken};
+
+/// The most bytes of a service's own words that are shown.
+const SHOWN: usize = 300;
+
+/// The longest id of a call that every service takes.
+const ID: usize = 40;
+
+/// A call's id as every service takes it. Ids from elsewhere become others, always the same.
+pub(super) fn id(call: &CallId) -> String {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if !call.is_empty() && call.len() <= ID && call.bytes().all(known) {
+        return call.clone();
+    }
+    let mut hasher = DefaultHasher::new();
+    call.hash(&mut hasher);
+    format!("call_{:016x}", hasher.finish())
+}
+
+/// A signature as the transcript keeps it: with the name of what it is for, so that no other
+/// service is ever sent it.
+pub(super) fn sign(kind: &str, signature: &str) -> String {
+    format!("{kind}:{signature}")
+}
+
+/// The signature, if it is of this kind.
+pub(super) fn signed<'a>(kind: &str, signature: Option<&'a str>) -> Option<&'a str> {
+    signature?.strip_prefix(kind)?.strip_prefix(':')
+}
+
+/// A result as services see it that have no field for failure.
+pub(super) fn result(result: &ToolResult) -> String {
+    if result.ok { result.text.clone() } else { format!("Failed: {}", result.text) }
+}
+
+/// JSON of an answer.
+pub(super) fn json(text: &str) -> Result<Value, ProviderError> {
+    serde_json::from_str(text).map_err(|error| broken(format!("the answer is not JSON: {error}")))
+}
+
+/// The input of a call as it was written. None where it is no object.
+pub(super) fn input(text: &str) -> Option<Value> {
+    if text.trim().is_empty() {
+        return Some(Value::Object(serde_json::Map::new()));
+    }
+    serde_json::from_str(text).ok().filter(Value::is_object)
+}
+
+/// The text of a field, if it has some.
+pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// A count.
+pub(super) fn count(value: &Value, pointer: &str) -> Option<u64> {
+    value.pointer(pointer)?.as_u64()
+}
+
+/// Says text, if it is some.
+pub(super) fn say(out: &mut Out, said: Option<&str>) {
+    out.extend(said.map(|said| ModelEvent::Text(said.to_owned())));
+}
+
+/// Says a thought without a signature, if it is some.
+pub(super) fn think(out: &mut Out, thought: Option<&str>) {
+    out.extend(
+        thought.map(|text| ModelEvent::Thought { text: text.to_owned(), signature: None }),
+    );
+}
+
+/// A service's own words, cut and without anything that a terminal would obey.
+pub(in crate::models) fn plain(text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.trim().chars() {
+        if shown.len() >= SHOWN {
+            shown.push('…');
+            break;
+        }
+        match character {
+            '\n' | '\r' | '\t' | ' ' => {
+                if !shown.ends_with(' ') {
+                    shown.push(' ');
+                }
+            }
+            other if other.is_control() || invisible(other) => {
+                shown.extend(other.escape_unicode());
+            }
+            other => shown.push(other),
+        }
+    }
+    shown
+}
+
+/// Characters that turn the order of text or are not seen.
+fn invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    )
+}
+
+/// A name as one segment of a path.
+pub(super) fn segment(name: &str) -> String {
+    use std::fmt::Write as _;
+    let mut segment = String::new();
+    for byte in name.trim_start_matches("models/").bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_') {
+            segment.push(char::from(byte));
+        } else {
+            let _ = write!(segment, "%{byte:02X}");
+        }
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_a_service_would_refuse_become_others() {
+        assert_eq!(id(&"toolu_01-a".into()), "toolu_01-a");
+        let other = id(&"a b".into());
+        assert!(other.starts_with("call_") && other.len() <= ID);
+        assert_eq!(other, id(&"a b".into()));
+        assert_ne!(other, id(&"a  b".into()));
+        assert_ne!(id(&"x".repeat(50)), id(&"x".repeat(51)));
+    }
+
+    #[test]
+    fn words_of_a_service_are_cut_and_harmless() {
+        assert_eq!(plain(" a\n\n b\u{1b}[31m\u{202e} "), "a b\\u{1b}[31m\\u{202e}");
+        assert!(plain(&"x".repeat(10_000)).len() < 310);
+    }
+
+    #[test]
+    fn a_name_stays_one_segment() {
+        assert_eq!(segment("models/gemini-2.5-pro"), "gemini-2.5-pro");
+        assert_eq!(segment("../x?y#z"), "..%2Fx%3Fy%23z");
+    }
+}
