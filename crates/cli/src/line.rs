@@ -18,6 +18,9 @@ use crate::answer::Answer;
 use crate::client::{Client, Heard, Listening};
 use crate::exit::Failure;
 
+/// The body of what has no further words.
+const NOTHING_MORE: () = ();
+
 /// A line to a team.
 pub(crate) enum Line {
     /// This process hosts it.
@@ -141,7 +144,7 @@ impl Line {
             Self::There(there) => {
                 let path = format!("/api/approvals/{}.{request}", there.team);
                 let params = decision(answer);
-                refusal(there.client.persist(&path, Some(&params)).await)
+                refusal(there.client.persist(&path, &params).await)
             }
         }
     }
@@ -152,7 +155,7 @@ impl Line {
             Self::Here(here) => here.submit(Command::Interrupt { slot }).await.map(|_| ()),
             Self::There(there) => {
                 let path = format!("/api/teams/{}/agents/{}/interrupt", there.team, slot.0);
-                refusal(there.client.persist::<()>(&path, None).await).map(|_| ())
+                refusal(there.client.persist(&path, &NOTHING_MORE).await).map(|_| ())
             }
         }
     }
@@ -163,7 +166,7 @@ impl Line {
             Self::Here(here) => here.submit(Command::StopTeam).await.map(|_| ()),
             Self::There(there) => {
                 let path = format!("/api/teams/{}/stop", there.team);
-                refusal(there.client.persist::<()>(&path, None).await).map(|_| ())
+                refusal(there.client.persist(&path, &NOTHING_MORE).await).map(|_| ())
             }
         }
     }

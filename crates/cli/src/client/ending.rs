@@ -32,8 +32,15 @@ pub(crate) struct Paused {
     pub(crate) was_held: bool,
 }
 
+impl Paused {
+    /// Where it is told something.
+    fn path(&self, verb: &str) -> String {
+        format!("/api/teams/{}/{verb}", self.id)
+    }
+}
+
 /// Lets no new turn start, and waits until those that run have ended. Those that do not are taken
-/// up when a daemon serves again.
+/// up when a daemon serves again. Where that fails or the person gives it up, the teams go on.
 pub(crate) async fn settle(
     dir: &Path,
     file: &DaemonFile,
@@ -41,28 +48,52 @@ pub(crate) async fn settle(
     say: impl Fn(&str) -> Result<(), Failure>,
 ) -> Result<Vec<Paused>, Failure> {
     let client = Client::of(dir, file)?;
-    let list: TeamListResponse = client.get("/api/teams").await?;
     let mut paused = Vec::new();
+    let settled = tokio::select! {
+        settled = pause_all(&client, wait, say, &mut paused) => settled,
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(
+            Exit::Interrupted,
+            "interrupted",
+            "interrupted; the daemon still serves, and its teams go on",
+        )),
+    };
+    let Err(failure) = settled else { return Ok(paused) };
+    for team in paused.iter().filter(|team| !team.was_held) {
+        // The first failure is the one that says why.
+        let _ = client.tell::<CommandAcceptedResponse>(&team.path("resume")).await;
+    }
+    Err(failure)
+}
+
+async fn pause_all(
+    client: &Client,
+    wait: Duration,
+    say: impl Fn(&str) -> Result<(), Failure>,
+    paused: &mut Vec<Paused>,
+) -> Result<(), Failure> {
+    let list: TeamListResponse = client.get("/api/teams").await?;
     for team in list.teams.into_iter().filter(|team| !team.ended) {
-        if at_work(&client, &team.id).await? == 0 {
+        if at_work(client, &team.id).await? == 0 {
             continue;
         }
-        let known = folded(&client, &team.id).await?.team;
+        let known = folded(client, &team.id).await?.team;
         let was_held = known.holds().next().is_some()
             || known.agents().any(|agent| agent.holds().next().is_some());
-        let _: CommandAcceptedResponse =
-            client.tell(&format!("/api/teams/{}/pause", team.id)).await?;
-        paused.push(Paused { id: team.id, name: team.name, was_held });
+        let team = Paused { id: team.id, name: team.name, was_held };
+        let pause = team.path("pause");
+        // Noted before it is done: what may have been paused is resumed where this goes no further.
+        paused.push(team);
+        let _: CommandAcceptedResponse = client.tell(&pause).await?;
     }
     let deadline = Instant::now() + wait;
     let mut said = false;
     loop {
         let mut turns = 0;
-        for team in &paused {
-            turns += at_work(&client, &team.id).await?;
+        for team in paused.iter() {
+            turns += at_work(client, &team.id).await?;
         }
         if turns == 0 || Instant::now() >= deadline {
-            return Ok(paused);
+            return Ok(());
         }
         if !said {
             said = true;

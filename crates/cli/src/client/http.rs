@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aion_api::{CommandAcceptedResponse, Exit, HealthResponse, Problem};
+use aion_api::{Exit, HealthResponse, Problem};
 use aion_server::AccessToken;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::redirect::Policy;
@@ -190,21 +190,16 @@ impl Client {
         self.patiently(|| self.request(Method::GET, path)).await
     }
 
-    /// Asks for a change once, also of a daemon that dies meanwhile and is started again.
-    pub(crate) async fn persist<B: Serialize>(
+    /// Asks for a change that is made once per key, also of a daemon that dies meanwhile and is
+    /// started again.
+    pub(crate) async fn persist<T: DeserializeOwned>(
         &self,
         path: &str,
-        body: Option<&B>,
-    ) -> Result<CommandAcceptedResponse, Failure> {
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
         let key = key()?;
-        self.patiently(|| {
-            let request = self.request(Method::POST, path).header("idempotency-key", &key);
-            match body {
-                Some(body) => request.json(body),
-                None => request,
-            }
-        })
-        .await
+        let request = || self.request(Method::POST, path).header("idempotency-key", &key);
+        self.patiently(|| request().json(body)).await
     }
 
     async fn patiently<T: DeserializeOwned>(
@@ -229,7 +224,7 @@ impl Client {
         }
     }
 
-    /// Asks for a change.
+    /// Asks for a change that does no harm twice.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use aion_api::{ErrorBody, Exit};
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -27,8 +28,9 @@ const TAIL_LINES: usize = 8;
 
 /// What a daemon says whose directory another process has.
 const LOCKED: &str = "data_dir.locked";
-/// How long it is tried again then, and after which wait.
-const LETTING_GO: Duration = Duration::from_secs(3);
+/// How long it is tried again then, and after which wait: a daemon that ends answers first what is
+/// open.
+const LETTING_GO: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// How a daemon is started.
@@ -112,17 +114,22 @@ async fn starting(dir: &Path) -> Result<Flock<File>, Failure> {
     let path = dir.join("start.lock");
     let fail = |error: std::io::Error| Failure::io(format!("lock {}", path.display()), &error);
     let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = open.map_err(fail)?;
-    let wait = tokio::task::spawn_blocking(move || Flock::lock(file, FlockArg::LockExclusive));
-    match tokio::time::timeout(PATIENCE * 2, wait).await {
-        Ok(Ok(Ok(lock))) => Ok(lock),
-        Ok(Ok(Err((_, errno)))) => Err(fail(errno.into())),
-        Ok(Err(_)) | Err(_) => Err(Failure::new(
-            Exit::Unreachable,
-            "daemon.starting",
-            "another command is starting the daemon, and does not come to an end",
-        )),
+    let mut file = open.map_err(fail)?;
+    let deadline = Instant::now() + PATIENCE * 2;
+    // Asked again and again: a wait inside the system could not be given up.
+    while Instant::now() < deadline {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((again, Errno::EWOULDBLOCK)) => file = again,
+            Err((_, errno)) => return Err(fail(errno.into())),
+        }
+        tokio::time::sleep(AGAIN).await;
     }
+    Err(Failure::new(
+        Exit::Unreachable,
+        "daemon.starting",
+        "another command is starting the daemon, and does not come to an end",
+    ))
 }
 
 fn spawn(dir: &Path, how: &Start) -> Result<(Child, PathBuf), Failure> {

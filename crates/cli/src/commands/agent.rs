@@ -141,7 +141,7 @@ async fn add(args: AddAgent, json: bool) -> Outcome {
         plan_mode_required: args.plan,
     };
     let path = format!("/api/teams/{}/agents", team.id);
-    let spawned: SpawnAgentResponse = client.post(&path, &params).await?;
+    let spawned: SpawnAgentResponse = client.persist(&path, &params).await?;
     if json {
         output::json(&spawned)?;
     } else {

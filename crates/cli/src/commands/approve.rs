@@ -234,7 +234,7 @@ async fn decide(
     }
     for (request, decision) in decided {
         let path = format!("/api/approvals/{}", request.request_id);
-        let accepted: CommandAcceptedResponse = client.post(&path, &decision).await?;
+        let accepted: CommandAcceptedResponse = client.persist(&path, &decision).await?;
         if json {
             output::json(&json!({
                 "request_id": request.request_id, "decision": decision, "seq": accepted.seq,

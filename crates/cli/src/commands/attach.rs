@@ -115,7 +115,7 @@ impl Attached {
     async fn send(&self, text: String) -> Result<(), Failure> {
         let path = format!("/api/teams/{}/agents/{}/messages", self.team.id, self.to.slot_id);
         let params = MessageParams { files: Vec::new(), text, urgency: UrgencyParam::Wake };
-        let _: MessageAcceptedResponse = self.client.post(&path, &params).await?;
+        let _: MessageAcceptedResponse = self.client.persist(&path, &params).await?;
         Ok(())
     }
 

@@ -43,7 +43,7 @@ async fn send(args: SendMessage, json: bool) -> Outcome {
     };
     let path = format!("/api/teams/{}/agents/{}/messages", team.id, member.slot_id);
     let accepted: MessageAcceptedResponse =
-        client.post(&path, &MessageParams { text, files: Vec::new(), urgency }).await?;
+        client.persist(&path, &MessageParams { text, files: Vec::new(), urgency }).await?;
     if json {
         output::json(&accepted)?;
     } else {

@@ -187,7 +187,7 @@ async fn serve(
             ))?;
         }
     }
-    let ended = until_the_end(args.idle_exit, server, signals).await;
+    let ended = until_the_end(args.idle_exit, server, signals, || file.take_away()).await;
     file.take_away();
     ended.map_err(|error| Failure::io("serve", &error))?;
     Ok(Exit::Success)
@@ -229,6 +229,7 @@ async fn until_the_end(
     idle_exit: Option<Duration>,
     server: Server,
     signals: &mut Signals,
+    ending: impl FnOnce(),
 ) -> io::Result<()> {
     let stop = CancellationToken::new();
     let activity = server.activity();
@@ -239,6 +240,8 @@ async fn until_the_end(
         _ = signals.next() => tracing::info!("asked to stop"),
         () = idle(idle_exit, activity) => tracing::info!("nobody needs it: it stops by itself"),
     }
+    // Whoever comes from here on waits for the next daemon instead of being refused by this one.
+    ending();
     stop.cancel();
     tokio::select! {
         ended = &mut serving => ended,

@@ -39,7 +39,7 @@ pub(super) async fn create(args: CreateTeam, json: bool) -> Outcome {
         settings: None,
         scenario,
     };
-    let team: TeamResponse = client.post("/api/teams", &params).await?;
+    let team: TeamResponse = client.persist("/api/teams", &params).await?;
     if json {
         output::json(&team)?;
         return Ok(Exit::Success);

@@ -5,12 +5,20 @@ use serde_json::json;
 
 use crate::args::Stop;
 use crate::client::{Look, end, look, settle};
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 use crate::output;
 use crate::paths::data_dir;
 use crate::terminal::clean_line;
 
 pub(super) async fn run(args: Stop, json: bool) -> Outcome {
+    if args.data.data_dir.is_none()
+        && let Some(url) = std::env::var_os("AION_URL").filter(|url| !url.is_empty())
+    {
+        let message = format!("AION_URL names the daemon at {}", url.display());
+        return Err(Failure::usage(message).with_hint(
+            "aion stop ends a daemon of this machine: say which with --data-dir, or unset AION_URL",
+        ));
+    }
     let dir = data_dir(args.data.data_dir.as_deref())?;
     let Look::There(file) = look(&dir) else {
         if json {

@@ -109,7 +109,7 @@ async fn add(args: AddTask, json: bool) -> Outcome {
         blocked_by,
     };
     let path = format!("/api/teams/{}/tasks", team.id);
-    let task: TaskResponse = client.post(&path, &params).await?;
+    let task: TaskResponse = client.persist(&path, &params).await?;
     if json {
         output::json(&task)?;
     } else {

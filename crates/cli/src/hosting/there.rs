@@ -37,7 +37,7 @@ pub(super) async fn begin(client: &Client, plan: Plan<'_>) -> Result<Opened, Fai
         settings: differing(&settings),
         scenario: Some(scenario.to_owned()),
     };
-    let team: TeamResponse = client.post("/api/teams", &params).await?;
+    let team: TeamResponse = client.persist("/api/teams", &params).await?;
     if let Some(task) = later
         && let Err(failure) = tell(client, &team.id, members, task).await
     {
@@ -73,7 +73,7 @@ async fn tell(
     bring_in(client, team, members).await?;
     let message = MessageParams { files: Vec::new(), text: task, urgency: UrgencyParam::Wake };
     let _: MessageAcceptedResponse =
-        client.post(&format!("/api/teams/{team}/messages"), &message).await?;
+        client.persist(&format!("/api/teams/{team}/messages"), &message).await?;
     Ok(())
 }
 
@@ -88,7 +88,7 @@ async fn bring_in(client: &Client, team: &str, members: &[Member]) -> Result<(),
             plan_mode_required: false,
         };
         let _: SpawnAgentResponse =
-            client.post(&format!("/api/teams/{team}/agents"), &params).await?;
+            client.persist(&format!("/api/teams/{team}/agents"), &params).await?;
     }
     Ok(())
 }
