@@ -232,6 +232,9 @@ pub trait Host: Send + Sync + fmt::Debug + 'static {
         turn: TurnId,
         step: u32,
     ) -> BoxFuture<'_, Result<Option<String>, HostError>>;
+    /// What the agent may not forget when its conversation is made shorter: the team's open tasks,
+    /// rendered. The roster stands in its system prompt, and the turn's mail stays as it is.
+    fn standing(&self) -> BoxFuture<'_, Result<String, HostError>>;
     /// Settles the last model call and reserves the next; only for turns that are budgeted.
     fn reserve(
         &self,

@@ -24,11 +24,35 @@ pub trait Provider: Send + Sync + fmt::Debug + 'static {
         request: ModelRequest,
     ) -> BoxStream<'static, Result<ModelEvent, ProviderError>>;
 
+    /// How much a model holds, if that is known: a conversation is made shorter before it outgrows it.
+    fn window(&self, model: Option<&str>) -> Option<Window> {
+        let _ = model;
+        None
+    }
+
     /// What the request may use at worst, for the budget: by default a token for every two bytes
     /// that are sent, and every token that may be written; no money.
     fn worst_case(&self, request: &ModelRequest) -> Amount {
         let read = request.bytes() as u64 / 2;
         Amount { tokens: read.saturating_add(u64::from(request.max_tokens)), micro_usd: 0 }
+    }
+}
+
+/// How much a model holds, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// A request and its answer together.
+    pub whole: u32,
+    /// The most that is written in one answer.
+    pub answer: u32,
+}
+
+impl Window {
+    /// The most tokens of an answer where `wanted` are asked for: at least three quarters of the
+    /// window stay for the conversation.
+    #[must_use]
+    pub fn most(self, wanted: u32) -> u32 {
+        wanted.min(self.answer).min(self.whole / 4)
     }
 }
 
@@ -56,12 +80,17 @@ pub struct ModelRequest {
 impl ModelRequest {
     /// Bytes of what is sent.
     pub fn bytes(&self) -> usize {
+        self.bytes_around() + self.messages.iter().map(Message::bytes).sum::<usize>()
+    }
+
+    /// Bytes of what is sent with every conversation: the system prompt and the tools.
+    pub fn bytes_around(&self) -> usize {
         let tools: usize = self
             .tools
             .iter()
             .map(|tool| tool.description.len() + tool.input_schema.to_string().len())
             .sum();
-        self.system.len() + tools + self.messages.iter().map(Message::bytes).sum::<usize>()
+        self.system.len() + tools
     }
 }
 
@@ -211,6 +240,9 @@ pub enum ProviderError {
     /// The answer broke off: the call may be made again.
     #[error("read the model's answer to its end: {0}")]
     Broken(String),
+    /// The conversation is too long for the model: it has to be made shorter.
+    #[error("fit the conversation into the model's window: {0}")]
+    TooLong(String),
     /// Asking again would fail again.
     #[error("use the model's answer: {0}")]
     Fatal(String),

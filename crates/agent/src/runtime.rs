@@ -6,6 +6,7 @@
 //! done twice, and where a tool may have run the model is told so.
 
 mod answers;
+mod compact;
 mod conversation;
 mod model;
 mod tools;

@@ -4,6 +4,8 @@
 //! look-alike tags inside the body are escaped. Text inside a fence is data; only the fence says
 //! who speaks. Writing to a string cannot fail, so those results are not looked at. Templates are plain text with `{{name}}` replacement.
 
+mod standing;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -15,6 +17,8 @@ use crate::message::{Body, Envelope, IdleReason, ProtocolMessage, Recipient, Sen
 use crate::mode::PermissionMode;
 use crate::team::Team;
 use crate::text::{is_unseen, shown};
+
+pub use self::standing::standing;
 
 /// The lead's role prompt, unless an override is given.
 pub const LEAD: &str = include_str!("prompt/lead.md");

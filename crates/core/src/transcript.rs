@@ -39,6 +39,16 @@ pub enum Content {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
+    /// What came before, in fewer words, because the model's window was nearly full. The conversation
+    /// begins with it.
+    Summary {
+        /// The text.
+        text: String,
+        /// The turn whose items stay in the conversation as they are, from `from_step` on.
+        from_turn: TurnId,
+        /// The step from which on they stay.
+        from_step: u32,
+    },
     /// A tool it called.
     Called {
         /// The call.

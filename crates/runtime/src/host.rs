@@ -93,6 +93,14 @@ impl TeamHost {
             .map_err(host_error)
     }
 
+    async fn standing(&self) -> Result<String, HostError> {
+        let (slot, ids) = (self.slot, Arc::clone(&self.handle.shared().house.ids));
+        self.handle
+            .query(move |team| prompt::standing(team, slot, &mut || ids.nonce()))
+            .await
+            .map_err(host_error)
+    }
+
     async fn history(&self) -> Result<Vec<Item>, HostError> {
         let mut items = Vec::new();
         loop {
@@ -383,6 +391,10 @@ impl Host for TeamHost {
         step: u32,
     ) -> BoxFuture<'_, Result<Option<String>, HostError>> {
         self.take_mail(turn, step).boxed()
+    }
+
+    fn standing(&self) -> BoxFuture<'_, Result<String, HostError>> {
+        self.standing().boxed()
     }
 
     fn reserve(

@@ -100,6 +100,7 @@ struct State {
     calls: usize,
     hosts: BTreeMap<String, Judgement>,
     fall: Option<Fall>,
+    standing: String,
     refuse_to_record: Option<HostError>,
 }
 
@@ -111,6 +112,11 @@ impl House {
         let (asked, requests) = mpsc::unbounded();
         let (judge, state) = (Box::new(judge), Mutex::default());
         (Arc::new(Self { judge, state, meanwhile: Mutex::default(), asked }), requests)
+    }
+
+    /// What the agent may not forget.
+    pub fn stand(&self, text: &str) {
+        text.clone_into(&mut self.lock().standing);
     }
 
     /// Does something whenever the agent has done something and has not heard yet that it is done.
@@ -401,6 +407,10 @@ impl Host for House {
             }
             Ok(state.delivered.get(&(turn, step)).cloned())
         })
+    }
+
+    fn standing(&self) -> BoxFuture<'_, Result<String, HostError>> {
+        self.call(|state| Ok(state.standing.clone()))
     }
 
     fn reserve(&self, _: TurnId, usage: Usage, _: Amount) -> BoxFuture<'_, Result<(), HostError>> {

@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::limits::Gate;
 use super::retry::{Patience, hide, refusal, retry_after};
 use super::wire::{self, Ask, Frame, Frames, Out, Reader};
-use super::{Catalogue, ModelInfo, Price, Secret, ServiceConfig};
-use crate::provider::{ModelEvent, ModelRequest, Provider, ProviderError};
+use super::{Catalogue, Price, Secret, ServiceConfig};
+use crate::provider::{ModelEvent, ModelRequest, Provider, ProviderError, Window};
 
 /// The most bytes of a whole answer.
 const ANSWER_BYTES: usize = 64 * 1024 * 1024;
@@ -149,9 +149,9 @@ impl ServiceProvider {
         let ask = Ask {
             request: &request,
             model,
-            max_tokens: most(info, request.max_tokens),
+            max_tokens: self.most(model, request.max_tokens),
             thinking: self.thinking,
-            window: info.map(|info| info.context_window),
+            window: wire::window(service, info.map(|info| info.context_window)),
         };
         let body = reqwest::Body::from(wire::body(service, &ask).to_string());
         let url = format!("{}{}", self.base, wire::path(service, model));
@@ -223,6 +223,11 @@ impl ServiceProvider {
         }
     }
 
+    /// The most tokens that a model is asked to write.
+    fn most(&self, model: &str, wanted: u32) -> u32 {
+        self.window(Some(model)).map_or(wanted, |window| window.most(wanted))
+    }
+
     fn key(&self) -> Option<&str> {
         self.config.key.as_ref().map(Secret::expose)
     }
@@ -254,24 +259,24 @@ impl Provider for ServiceProvider {
         stream::once(opened).map_ok(Answer::events).try_flatten().boxed()
     }
 
+    fn window(&self, model: Option<&str>) -> Option<Window> {
+        let model = model.unwrap_or(&self.model);
+        let info = self.catalogue.find(self.config.service, model);
+        let whole = wire::window(self.config.service, info.map(|info| info.context_window));
+        let answer = info.map(|info| info.max_output).filter(|most| *most > 0);
+        Some(Window { whole, answer: answer.unwrap_or(whole / 4) })
+    }
+
     fn worst_case(&self, request: &ModelRequest) -> Amount {
         let model = request.model.as_deref().unwrap_or(&self.model);
         let info = self.catalogue.find(self.config.service, model);
         let read = request.bytes() as u64 / 2;
-        let written = u64::from(most(info, request.max_tokens));
+        let written = u64::from(self.most(model, request.max_tokens));
         let micro_usd = info.and_then(|info| info.price).map_or(0, |price| {
             let dearest = price.input.max(price.cache_write);
             millionths(&[(read, dearest), (written, price.output)])
         });
         Amount { tokens: read.saturating_add(written), micro_usd }
-    }
-}
-
-/// The most tokens that a model is asked to write.
-fn most(info: Option<&ModelInfo>, wanted: u32) -> u32 {
-    match info.map(|info| info.max_output) {
-        Some(most) if most > 0 => wanted.min(most),
-        _ => wanted,
     }
 }
 
@@ -403,6 +408,7 @@ impl Answer {
             }
             ProviderError::Login(text) => ProviderError::Login(hide(&text, key)),
             ProviderError::Broken(text) => ProviderError::Broken(hide(&text, key)),
+            ProviderError::TooLong(text) => ProviderError::TooLong(hide(&text, key)),
             ProviderError::Fatal(text) => ProviderError::Fatal(hide(&text, key)),
         }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use super::wire::plain;
+use super::wire::{plain, too_long};
 use crate::provider::ProviderError;
 
 /// The longest pause that is believed, in seconds.
@@ -46,9 +46,10 @@ impl Patience {
         let asked = match error {
             ProviderError::RateLimit { retry_after }
             | ProviderError::Unavailable { retry_after, .. } => *retry_after,
-            ProviderError::Login(_) | ProviderError::Broken(_) | ProviderError::Fatal(_) => {
-                return None;
-            }
+            ProviderError::Login(_)
+            | ProviderError::Broken(_)
+            | ProviderError::TooLong(_)
+            | ProviderError::Fatal(_) => return None,
         };
         if number >= self.attempts {
             return None;
@@ -73,6 +74,8 @@ pub(super) fn refusal(
         401..=403 => ProviderError::Login(said),
         429 if no_money => ProviderError::Login(said),
         429 => ProviderError::RateLimit { retry_after },
+        413 => ProviderError::TooLong(said),
+        400 | 422 if too_long(body) => ProviderError::TooLong(said),
         408 | 409 | 425 | 500..=599 => ProviderError::Unavailable { text: said, retry_after },
         _ => ProviderError::Fatal(said),
     }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use serde_json::Value;
 
 pub(super) use self::frame::{Frame, Frames, Shape};
-pub(super) use self::words::plain;
+pub(super) use self::words::{plain, too_long};
 use super::service::Service;
 use crate::provider::{ModelEvent, ModelRequest, ProviderError};
 
@@ -30,8 +30,8 @@ pub(super) struct Ask<'a> {
     pub(super) max_tokens: u32,
     /// The most tokens to think, where thinking is asked for.
     pub(super) thinking: Option<u32>,
-    /// The tokens that the model's window holds, where they are known.
-    pub(super) window: Option<u32>,
+    /// The tokens that the model's window holds.
+    pub(super) window: u32,
 }
 
 /// What comes out of reading.
@@ -58,6 +58,16 @@ pub(super) fn home(service: Service) -> Option<&'static str> {
         Service::Ollama => Some("http://127.0.0.1:11434"),
         Service::Compatible => None,
     }
+}
+
+/// The tokens that a model's window holds: what is known, else what all models of today hold.
+pub(super) fn window(service: Service, known: Option<u32>) -> u32 {
+    known.filter(|known| *known > 0).unwrap_or(match service {
+        Service::Ollama | Service::Compatible => 32_768,
+        Service::Anthropic | Service::OpenAi | Service::OpenAiResponses | Service::Gemini => {
+            128_000
+        }
+    })
 }
 
 /// The path of a call, below the service's base.

@@ -10,13 +10,13 @@ const UNANSWERED: &str = "The turn ended before this call did. It may have run, 
      do it again.";
 
 /// The conversation of a transcript. Every call in it has a result.
-pub(crate) fn conversation(items: &[Item]) -> Vec<Message> {
+pub(super) fn conversation<'a>(items: impl IntoIterator<Item = &'a Item>) -> Vec<Message> {
     let mut messages = Vec::new();
     let mut open: Vec<CallId> = Vec::new();
     for item in items {
         let Item { turn, step, content } = item;
         let part = match content {
-            Content::Given { text } => {
+            Content::Given { text } | Content::Summary { text, .. } => {
                 close(&mut messages, &mut open);
                 messages.push(Message::Given { turn: *turn, text: text.clone() });
                 continue;

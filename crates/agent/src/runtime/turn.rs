@@ -12,7 +12,7 @@ use aion_core::transcript::{Content, Item};
 use aion_core::turn::{CallId, TurnOutcome, Unavailable};
 use futures::FutureExt;
 
-use super::conversation::conversation;
+use super::compact::{Measure, shown};
 use super::model::Answer;
 use super::{AgentRuntime, Controls, TurnEnd, TurnInput};
 use crate::host::HostError;
@@ -77,8 +77,12 @@ pub(super) struct Turn<'a> {
     opening: Option<Item>,
     pub(super) step: u32,
     /// The usage that no reservation has settled.
-    unsettled: Option<Usage>,
+    pub(super) unsettled: Option<Usage>,
     continuations: u32,
+    /// A call was reserved in this run.
+    called: bool,
+    /// What the last call of this run was counted as.
+    pub(super) measure: Option<Measure>,
 }
 
 impl<'a> Turn<'a> {
@@ -93,6 +97,8 @@ impl<'a> Turn<'a> {
             step: 0,
             unsettled: None,
             continuations: 0,
+            called: false,
+            measure: None,
         }
     }
 
@@ -176,7 +182,7 @@ impl<'a> Turn<'a> {
         };
         self.step = last.step;
         match last.content {
-            Content::Given { .. } => Position::Model,
+            Content::Given { .. } | Content::Summary { .. } => Position::Model,
             Content::Said { .. }
             | Content::Thought { .. }
             | Content::Called { .. }
@@ -187,9 +193,18 @@ impl<'a> Turn<'a> {
     /// Has the model answer, and the answer recorded.
     async fn ask_model(&mut self) -> Result<StopReason, Halt> {
         let mut request = self.request();
+        let mut compacted = self.is_full(&request);
+        if compacted {
+            self.compact(request).await?;
+            request = self.request();
+            if self.is_full(&request) {
+                return Err(self.too_long());
+            }
+        }
         self.reserve(&request).await?;
         let used = self.used_ids();
         let mut attempt = 0;
+        let bytes = request.bytes() as u64;
         let answer = loop {
             let mut answer = Answer::default();
             let read = answer.read(self.runtime, request.clone(), &used);
@@ -208,6 +223,14 @@ impl<'a> Turn<'a> {
                     attempt += 1;
                     request = self.request();
                 }
+                // The service counts otherwise than it was guessed.
+                Ok(Err(ProviderError::TooLong(_))) if !compacted => {
+                    compacted = true;
+                    self.compact(request).await?;
+                    request = self.request();
+                    self.reserve(&request).await?;
+                }
+                Ok(Err(ProviderError::TooLong(_))) => return Err(self.too_long()),
                 Ok(Err(error)) => return Err(Halt::Provider(error)),
                 Err(halt) => {
                     self.count(answer.usage);
@@ -220,6 +243,10 @@ impl<'a> Turn<'a> {
             }
         };
         self.count(answer.usage);
+        self.measure = answer.usage.map(|usage| Measure {
+            bytes,
+            tokens: usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write),
+        });
         let stop = answer.stop.unwrap_or(StopReason::EndTurn);
         let mut content = answer.content;
         if content.is_empty() {
@@ -291,7 +318,7 @@ impl<'a> Turn<'a> {
             turn: self.input.turn,
             step: self.step,
             system: self.input.system.clone(),
-            messages: conversation(&self.items),
+            messages: shown(&self.items),
             tools,
             max_tokens: self.runtime.config.max_tokens,
         }
@@ -299,8 +326,11 @@ impl<'a> Turn<'a> {
 
     /// Settles the call before this one and reserves this one. A turn starts with its first call
     /// reserved.
-    async fn reserve(&mut self, request: &ModelRequest) -> Result<(), Halt> {
-        if !self.input.budgeted || !self.has_answered() {
+    pub(super) async fn reserve(&mut self, request: &ModelRequest) -> Result<(), Halt> {
+        // The turn's start has reserved its first call.
+        if !self.input.budgeted
+            || !(self.has_answered() || std::mem::replace(&mut self.called, true))
+        {
             return Ok(());
         }
         let worst = self.runtime.provider.worst_case(request);
@@ -314,7 +344,7 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    fn count(&mut self, usage: Option<Usage>) {
+    pub(super) fn count(&mut self, usage: Option<Usage>) {
         if let Some(usage) = usage {
             self.unsettled = Some(self.unsettled.unwrap_or_default().plus(usage));
         } else if self.input.budgeted {
@@ -338,7 +368,9 @@ impl<'a> Turn<'a> {
                 (Unavailable::RateLimit, Some(self.after(wait)))
             }
             ProviderError::Login(_) => (Unavailable::Login, None),
-            ProviderError::Fatal(error) => return TurnOutcome::AgentFault { error },
+            ProviderError::Fatal(error) | ProviderError::TooLong(error) => {
+                return TurnOutcome::AgentFault { error };
+            }
         };
         TurnOutcome::Unavailable { why, until }
     }

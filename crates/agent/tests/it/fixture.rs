@@ -99,6 +99,7 @@ pub(crate) fn lines(items: &[Item]) -> Vec<String> {
             let what = match content {
                 Content::Given { text } => format!("given {text}"),
                 Content::Said { text } => format!("said {text}"),
+                Content::Summary { text, .. } => format!("summary {text}"),
                 Content::Thought { text, .. } => format!("thought {text}"),
                 Content::Called { call, tool, .. } => format!("called {call} {tool}"),
                 Content::Got { call, output, ok } => {

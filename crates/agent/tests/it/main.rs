@@ -13,3 +13,4 @@ mod shells;
 mod toolbox;
 mod turns;
 mod walls;
+mod windows;

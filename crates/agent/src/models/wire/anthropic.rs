@@ -3,7 +3,9 @@
 use aion_core::budget::Usage;
 use serde_json::{Value, json};
 
-use super::words::{count, id, input, json as parse, plain, say, sign, signed, text, think};
+use super::words::{
+    count, id, input, json as parse, plain, say, sign, signed, text, think, too_long,
+};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
@@ -279,9 +281,9 @@ fn failure(error: &Value) -> ProviderError {
         Some("authentication_error" | "permission_error" | "billing_error") => {
             ProviderError::Login(said)
         }
-        Some("invalid_request_error" | "request_too_large" | "not_found_error") => {
-            ProviderError::Fatal(said)
-        }
+        Some("request_too_large") => ProviderError::TooLong(said),
+        Some("invalid_request_error") if too_long(&said) => ProviderError::TooLong(said),
+        Some("invalid_request_error" | "not_found_error") => ProviderError::Fatal(said),
         _ => ProviderError::Unavailable { text: said, retry_after: None },
     }
 }

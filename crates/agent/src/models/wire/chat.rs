@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use aion_core::budget::Usage;
 use serde_json::{Value, json};
 
-use super::words::{count, id, input, json as parse, plain, result, say, text, think};
+use super::words::{count, id, input, json as parse, plain, result, say, text, think, too_long};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
@@ -202,13 +202,14 @@ pub(super) fn failure(error: &Value) -> ProviderError {
     let said = plain(said);
     let kind = error["code"].as_str().or_else(|| error["type"].as_str()).unwrap_or_default();
     match kind {
-        "rate_limit_exceeded" | "rate_limit_error" => ProviderError::RateLimit { retry_after: None },
+        "rate_limit_exceeded" | "rate_limit_error" => {
+            ProviderError::RateLimit { retry_after: None }
+        }
         "insufficient_quota" | "invalid_api_key" | "authentication_error" => {
             ProviderError::Login(said)
         }
-        "invalid_request_error" | "invalid_prompt" | "context_length_exceeded" => {
-            ProviderError::Fatal(said)
-        }
+        _ if too_long(kind) || too_long(&said) => ProviderError::TooLong(said),
+        "invalid_request_error" | "invalid_prompt" => ProviderError::Fatal(said),
         _ => ProviderError::Unavailable { text: said, retry_after: None },
     }
 }

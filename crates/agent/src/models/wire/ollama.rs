@@ -11,10 +11,6 @@ use super::words::{count, json as parse, plain, result, say, text, think};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
-/// The window where the model's own is not known: Ollama's default is so small that it would
-/// forget the beginning of every conversation without a word.
-const WINDOW: u32 = 32_768;
-
 pub(super) fn body(ask: &Ask<'_>) -> Value {
     let mut messages = Vec::new();
     if !ask.request.system.trim().is_empty() {
@@ -43,7 +39,8 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
         "messages": messages,
         "options": {
             "num_predict": ask.max_tokens,
-            "num_ctx": ask.window.unwrap_or(WINDOW),
+            // Ollama's own default is so small that it would forget the beginning without a word.
+            "num_ctx": ask.window,
         },
     });
     if ask.thinking.is_some() {
@@ -97,7 +94,8 @@ impl Reader for Answer {
         think(out, text(message, "/thinking"));
         say(out, text(message, "/content"));
         for call in message["tool_calls"].as_array().into_iter().flatten() {
-            let tool = text(call, "/function/name").ok_or_else(|| broken("a call names no tool"))?;
+            let tool =
+                text(call, "/function/name").ok_or_else(|| broken("a call names no tool"))?;
             let input = match &call["function"]["arguments"] {
                 Value::Null => json!({}),
                 arguments => arguments.clone(),

@@ -72,9 +72,7 @@ pub(super) fn say(out: &mut Out, said: Option<&str>) {
 
 /// Says a thought without a signature, if it is some.
 pub(super) fn think(out: &mut Out, thought: Option<&str>) {
-    out.extend(
-        thought.map(|text| ModelEvent::Thought { text: text.to_owned(), signature: None }),
-    );
+    out.extend(thought.map(|text| ModelEvent::Thought { text: text.to_owned(), signature: None }));
 }
 
 /// A service's own words, cut and without anything that a terminal would obey.
@@ -98,6 +96,22 @@ pub(in crate::models) fn plain(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Whether a service says that a conversation is too long for its model.
+pub(in crate::models) fn too_long(said: &str) -> bool {
+    let said = said.to_lowercase();
+    [
+        "context_length_exceeded",
+        "exceed_context_size",
+        "prompt is too long",
+        "maximum context length",
+        "exceeds the maximum number of tokens",
+        "context window",
+        "request_too_large",
+    ]
+    .iter()
+    .any(|words| said.contains(words))
 }
 
 /// Characters that turn the order of text or are not seen.
