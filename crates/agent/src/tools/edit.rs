@@ -1,5 +1,6 @@
 //! `Edit`: exact replacements in one file, all or none; it never guesses what was meant.
 
+use std::borrow::Cow;
 use std::sync::Mutex;
 
 use serde::Deserialize;
@@ -18,7 +19,10 @@ struct Input {
     edits: Vec<Replacement>,
 }
 
-#[derive(Debug, Deserialize)]
+/// How many places of a text that is there more than once are named.
+const SHOWN_PLACES: usize = 5;
+
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Replacement {
     old_string: String,
@@ -84,8 +88,9 @@ impl Edit {
         Seen::check(seen, path, shown, &content)?;
         let mut text = String::from_utf8(content)
             .map_err(|_| format!("{shown} is not UTF-8 text, so it is not edited."))?;
+        let dos = ends_lines_with_return(&text);
         for (index, edit) in self.edits.iter().enumerate() {
-            text = edit.apply(&text).map_err(|reason| {
+            text = edit.fitted(dos).apply(&text).map_err(|reason| {
                 format!("Nothing was changed in {shown}: edit {} {reason}", index + 1)
             })?;
         }
@@ -96,7 +101,28 @@ impl Edit {
     }
 }
 
+/// Whether every line of a text ends with a carriage return, which [`Read`](super::read) does not
+/// show.
+fn ends_lines_with_return(text: &str) -> bool {
+    let lines = text.matches('\n').count();
+    lines > 0 && lines == text.matches("\r\n").count()
+}
+
 impl Replacement {
+    /// The same for a text whose lines end otherwise than a model can see.
+    fn fitted(&self, dos: bool) -> Cow<'_, Self> {
+        let plain = [&self.old_string, &self.new_string].iter().all(|text| !text.contains('\r'));
+        if !dos || !plain {
+            return Cow::Borrowed(self);
+        }
+        let fit = |text: &str| text.replace('\n', "\r\n");
+        Cow::Owned(Self {
+            old_string: fit(&self.old_string),
+            new_string: fit(&self.new_string),
+            replace_all: self.replace_all,
+        })
+    }
+
     fn apply(&self, text: &str) -> Result<String, String> {
         if self.old_string.is_empty() {
             return Err("has an empty old_string.".to_owned());
@@ -105,15 +131,52 @@ impl Replacement {
             return Err("changes nothing: old_string and new_string are the same.".to_owned());
         }
         match text.matches(&self.old_string).count() {
-            0 => Err("has an old_string that is not in the file.".to_owned()),
+            0 => Err(match self.alike(text) {
+                None => "has an old_string that is not in the file.".to_owned(),
+                Some(line) => format!(
+                    "has an old_string that is not in the file: at line {line} the same words have other white space. Read it there, and give it exactly."
+                ),
+            }),
             n if n > 1 && !self.replace_all => Err(format!(
-                "has an old_string that is in the file {n} times. Give more of its surroundings, or set replace_all."
+                "has an old_string that is in the file {n} times ({}). Give more of its surroundings, or set replace_all.",
+                self.places(text)
             )),
             n if self.size(text.len(), n).is_none_or(|size| size > files::MAX_FILE_BYTES) => {
                 Err(format!("would make the file larger than {} bytes.", files::MAX_FILE_BYTES))
             }
             _ => Ok(text.replace(&self.old_string, &self.new_string)),
         }
+    }
+
+    /// Where the file holds it but for white space at the ends of lines.
+    fn alike(&self, text: &str) -> Option<usize> {
+        let wanted: Vec<&str> = self.old_string.trim().lines().map(str::trim).collect();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        if wanted.is_empty() {
+            return None;
+        }
+        let found = lines.windows(wanted.len()).position(|window| window == wanted.as_slice());
+        found.map(|at| at + 1)
+    }
+
+    /// The lines that it begins at, the first of them.
+    fn places(&self, text: &str) -> String {
+        let mut places = String::from("lines ");
+        let (mut line, mut from) = (1, 0);
+        for (index, (at, _)) in text.match_indices(&self.old_string).enumerate() {
+            line += text[from..at].matches('\n').count();
+            from = at;
+            match index {
+                0 => {}
+                SHOWN_PLACES.. => {
+                    places.push_str(", …");
+                    break;
+                }
+                _ => places.push_str(", "),
+            }
+            places.push_str(&line.to_string());
+        }
+        places
     }
 
     /// How many bytes a text of `len` has after `times` replacements.

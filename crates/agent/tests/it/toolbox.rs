@@ -97,7 +97,7 @@ async fn nothing_is_changed_that_was_not_seen_as_it_is() {
     call(&tools, "Read", json!({ "file_path": "a.txt" })).await.unwrap();
     assert_eq!(
         edit(one("two", "2")).await.unwrap_err(),
-        "Nothing was changed in a.txt: edit 1 has an old_string that is in the file 2 times. Give more of its surroundings, or set replace_all."
+        "Nothing was changed in a.txt: edit 1 has an old_string that is in the file 2 times (lines 1, 1). Give more of its surroundings, or set replace_all."
     );
     assert_eq!(
         edit(json!([
@@ -145,6 +145,47 @@ async fn nothing_is_changed_that_was_not_seen_as_it_is() {
     assert_eq!(
         call(&tools, "Edit", json!({ "file_path": "a.txt", "edits": [] })).await.unwrap_err(),
         "Edit: edits is empty; give at least one."
+    );
+}
+
+#[tokio::test]
+async fn an_edit_that_does_not_fit_says_where_it_nearly_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = toolbox(dir.path());
+    let edit = async |file: &str, old: &str, new: &str| {
+        call(&tools, "Read", json!({ "file_path": file })).await.unwrap();
+        let edits = json!([{ "old_string": old, "new_string": new }]);
+        call(&tools, "Edit", json!({ "file_path": file, "edits": edits })).await
+    };
+
+    // Lines that end as on Windows are shown like others, and stay as they are.
+    write(dir.path(), "dos.txt", "one\r\ntwo\r\nthree\r\n");
+    edit("dos.txt", "one\ntwo", "1\n1a\n2").await.unwrap();
+    edit("dos.txt", "three", "3\n4").await.unwrap();
+    let dos = fs::read_to_string(dir.path().join("dos.txt")).unwrap();
+    assert_eq!(dos, "1\r\n1a\r\n2\r\n3\r\n4\r\n");
+    write(dir.path(), "mixed.txt", "one\r\ntwo\n");
+    edit("mixed.txt", "two", "2\n3").await.unwrap();
+    let mixed = fs::read_to_string(dir.path().join("mixed.txt")).unwrap();
+    assert_eq!(mixed, "one\r\n2\n3\n");
+
+    write(dir.path(), "a.rs", "fn a() {}\n\nfn b() {\n\tc();\n}\n");
+    assert_eq!(
+        edit("a.rs", "fn b() {\n    c();\n}", "").await.unwrap_err(),
+        "Nothing was changed in a.rs: edit 1 has an old_string that is not in the file: at line 3 the same words have other white space. Read it there, and give it exactly."
+    );
+    write(dir.path(), "many.txt", "x\n".repeat(9));
+    assert_eq!(
+        edit("many.txt", "x", "y").await.unwrap_err(),
+        "Nothing was changed in many.txt: edit 1 has an old_string that is in the file 9 times (lines 1, 2, 3, 4, 5, …). Give more of its surroundings, or set replace_all."
+    );
+    // What an agent has seen is its process's: another start of it has to read again.
+    let again = toolbox(dir.path());
+    let edits = json!([{ "old_string": "1a", "new_string": "" }]);
+    let input = json!({ "file_path": "dos.txt", "edits": edits });
+    assert_eq!(
+        call(&again, "Edit", input).await.unwrap_err(),
+        "Read dos.txt first: you have not seen what it holds."
     );
 }
 
