@@ -8,7 +8,7 @@ use aion_core::command::ToolProposal;
 use aion_core::id::{RequestId, TurnId};
 use aion_core::rule::Finding;
 use aion_core::time::Timestamp;
-use aion_core::transcript::Item;
+use aion_core::transcript::{Image, Item};
 use aion_core::turn::CallId;
 use futures::future::BoxFuture;
 
@@ -75,22 +75,24 @@ pub struct ToolOutput {
     pub changed: bool,
     /// The agent's turn ends with this answer: it has nothing more to do until mail arrives.
     pub ends_turn: bool,
+    /// Images for the model, beside the text.
+    pub images: Vec<Image>,
 }
 
 impl ToolOutput {
     /// A tool looked, and changed nothing.
     pub fn read(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ok: true, changed: false, ends_turn: false }
+        Self { text: text.into(), ok: true, changed: false, ends_turn: false, images: Vec::new() }
     }
 
     /// A tool did what it was asked to, and the world is different.
     pub fn changed(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ok: true, changed: true, ends_turn: false }
+        Self { text: text.into(), ok: true, changed: true, ends_turn: false, images: Vec::new() }
     }
 
     /// A tool did not do what it was asked to.
     pub fn failed(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ok: false, changed: false, ends_turn: false }
+        Self { text: text.into(), ok: false, changed: false, ends_turn: false, images: Vec::new() }
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use aion_core::budget::{Amount, Usage};
 use aion_core::id::{AgentName, TurnId};
+use aion_core::transcript::Image;
 use aion_core::turn::CallId;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
@@ -37,6 +38,10 @@ pub trait Provider: Send + Sync + fmt::Debug + 'static {
         Amount { tokens: read.saturating_add(u64::from(request.max_tokens)), micro_usd: 0 }
     }
 }
+
+/// What an image counts as in [`ModelRequest::bytes`]: services count its size on a screen, and not
+/// its bytes; for most that is at most some 1,600 tokens.
+pub const IMAGE_BYTES: usize = 6 * 1024;
 
 /// How much a model holds, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +83,7 @@ pub struct ModelRequest {
 }
 
 impl ModelRequest {
-    /// Bytes of what is sent.
+    /// Bytes of what is sent; an image counts as [`IMAGE_BYTES`].
     pub fn bytes(&self) -> usize {
         self.bytes_around() + self.messages.iter().map(Message::bytes).sum::<usize>()
     }
@@ -134,7 +139,10 @@ impl Message {
                     Part::Call { tool, input, .. } => tool.len() + input.to_string().len(),
                 })
                 .sum(),
-            Self::Results { results, .. } => results.iter().map(|result| result.text.len()).sum(),
+            Self::Results { results, .. } => results
+                .iter()
+                .map(|result| result.text.len() + result.images.len() * IMAGE_BYTES)
+                .sum(),
         }
     }
 }
@@ -174,6 +182,8 @@ pub struct ToolResult {
     pub text: String,
     /// Whether the tool did what it was asked to.
     pub ok: bool,
+    /// Images that it showed.
+    pub images: Vec<Image>,
 }
 
 /// A piece of a model's answer. Text and thinking may come in many pieces; pieces of one kind that

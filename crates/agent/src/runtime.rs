@@ -8,6 +8,7 @@
 mod answers;
 mod compact;
 mod conversation;
+mod images;
 mod model;
 mod tools;
 mod turn;

@@ -8,6 +8,7 @@ mod edit;
 mod files;
 mod glob;
 mod grep;
+mod image;
 mod input;
 mod output;
 mod place;

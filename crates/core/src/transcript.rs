@@ -1,6 +1,9 @@
 //! What an agent was given, said, thought, called and got; never stored in the team's own log.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::id::CallId;
 use crate::id::TurnId;
@@ -66,5 +69,48 @@ pub enum Content {
         output: String,
         /// Whether the tool did what it was asked to.
         ok: bool,
+        /// Images that it showed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<Image>,
     },
+}
+
+/// An image that a tool showed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// Its kind: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+    pub media_type: String,
+    /// The file.
+    pub data: Base64,
+}
+
+/// A file's bytes in Base64, which all who hold them share.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub struct Base64(Arc<str>);
+
+impl Base64 {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Base64 {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl Serialize for Base64 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Base64 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Base64({} bytes)", self.0.len())
+    }
 }

@@ -272,6 +272,7 @@ impl Host for House {
                 ok: tool != "team_refuse",
                 changed: false,
                 ends_turn: tool == "team_submit_plan",
+                images: Vec::new(),
             };
             state.acts.push(Act::TeamTool { tool, input });
             state.team_calls.insert(key, output.clone());

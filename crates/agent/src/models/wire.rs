@@ -10,6 +10,8 @@ mod frame;
 mod gemini;
 mod ollama;
 mod responses;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::collections::VecDeque;

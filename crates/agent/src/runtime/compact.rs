@@ -13,7 +13,9 @@ use futures::StreamExt;
 
 use super::conversation::conversation;
 use super::turn::{Halt, Turn};
-use crate::provider::{Message, ModelEvent, ModelRequest, Part, ProviderError, Window};
+use crate::provider::{
+    IMAGE_BYTES, Message, ModelEvent, ModelRequest, Part, ProviderError, Window,
+};
 
 /// The most tokens of a summary.
 const SUMMARY_TOKENS: u32 = 4_000;
@@ -247,7 +249,7 @@ fn bytes_of(content: &Content) -> u64 {
         | Content::Thought { text, .. }
         | Content::Summary { text, .. } => text.len(),
         Content::Called { tool, input, .. } => tool.len() + input.to_string().len(),
-        Content::Got { output, .. } => output.len(),
+        Content::Got { output, images, .. } => output.len() + images.len() * IMAGE_BYTES,
     };
     bytes as u64
 }
@@ -268,6 +270,7 @@ fn cut(messages: &mut [Message], bytes: usize) {
             Message::Results { results, .. } => {
                 for result in results {
                     result.text = shorten(&result.text, bytes);
+                    result.images.clear();
                 }
             }
             Message::Answer { parts, .. } => {

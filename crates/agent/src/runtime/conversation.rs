@@ -3,6 +3,7 @@
 use aion_core::transcript::{Content, Item};
 use aion_core::turn::CallId;
 
+use super::images;
 use crate::provider::{Message, Part, ToolResult};
 
 /// What a call is answered with when its turn ended before it did.
@@ -21,9 +22,14 @@ pub(super) fn conversation<'a>(items: impl IntoIterator<Item = &'a Item>) -> Vec
                 messages.push(Message::Given { turn: *turn, text: text.clone() });
                 continue;
             }
-            Content::Got { call, output, ok } => {
+            Content::Got { call, output, ok, images } => {
                 open.retain(|c| c != call);
-                let result = ToolResult { call: call.clone(), text: output.clone(), ok: *ok };
+                let result = ToolResult {
+                    call: call.clone(),
+                    text: output.clone(),
+                    ok: *ok,
+                    images: images.clone(),
+                };
                 match messages.last_mut() {
                     Some(Message::Results { results, .. }) => results.push(result),
                     _ => messages.push(Message::Results { turn: *turn, results: vec![result] }),
@@ -53,6 +59,7 @@ pub(super) fn conversation<'a>(items: impl IntoIterator<Item = &'a Item>) -> Vec
         }
     }
     close(&mut messages, &mut open);
+    images::keep_newest(&mut messages);
     messages
 }
 
@@ -61,8 +68,12 @@ fn close(messages: &mut Vec<Message>, open: &mut Vec<CallId>) {
     if open.is_empty() {
         return;
     }
-    let missing =
-        open.drain(..).map(|call| ToolResult { call, text: UNANSWERED.to_owned(), ok: false });
+    let missing = open.drain(..).map(|call| ToolResult {
+        call,
+        text: UNANSWERED.to_owned(),
+        ok: false,
+        images: Vec::new(),
+    });
     match messages.last_mut() {
         Some(Message::Results { results, .. }) => results.extend(missing),
         Some(Message::Answer { turn, .. }) => {
@@ -96,7 +107,11 @@ mod tests {
             item(1, 0, Content::Said { text: "I look".into() }),
             item(1, 0, called("a")),
             item(1, 0, called("b")),
-            item(1, 0, Content::Got { call: "b".into(), output: "B".into(), ok: true }),
+            item(
+                1,
+                0,
+                Content::Got { call: "b".into(), output: "B".into(), ok: true, images: vec![] },
+            ),
             item(2, 0, Content::Given { text: "again".into() }),
             item(2, 0, Content::Said { text: String::new() }),
         ];
@@ -119,8 +134,13 @@ mod tests {
                 Message::Results {
                     turn: TurnId(1),
                     results: vec![
-                        ToolResult { call: "b".into(), text: "B".into(), ok: true },
-                        ToolResult { call: "a".into(), text: UNANSWERED.into(), ok: false },
+                        ToolResult { call: "b".into(), text: "B".into(), ok: true, images: vec![] },
+                        ToolResult {
+                            call: "a".into(),
+                            text: UNANSWERED.into(),
+                            ok: false,
+                            images: vec![]
+                        },
                     ],
                 },
                 Message::Given { turn: TurnId(2), text: "again".into() },

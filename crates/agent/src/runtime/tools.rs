@@ -327,7 +327,7 @@ impl Turn<'_> {
 }
 
 fn got(call: CallId, output: ToolOutput) -> Content {
-    Content::Got { call, output: output.text, ok: output.ok }
+    Content::Got { call, output: output.text, ok: output.ok, images: output.images }
 }
 
 fn unknown_tool(tool: &str, team_tools: &[Arc<ToolSpec>]) -> String {

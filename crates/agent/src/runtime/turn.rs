@@ -13,6 +13,7 @@ use aion_core::turn::{CallId, TurnOutcome, Unavailable};
 use futures::FutureExt;
 
 use super::compact::{Measure, shown};
+use super::images;
 use super::model::Answer;
 use super::{AgentRuntime, Controls, TurnEnd, TurnInput};
 use crate::host::HostError;
@@ -79,6 +80,8 @@ pub(super) struct Turn<'a> {
     /// The usage that no reservation has settled.
     pub(super) unsettled: Option<Usage>,
     continuations: u32,
+    /// The service has refused a request with images in this run.
+    blind: bool,
     /// A call was reserved in this run.
     called: bool,
     /// What the last call of this run was counted as.
@@ -97,6 +100,7 @@ impl<'a> Turn<'a> {
             step: 0,
             unsettled: None,
             continuations: 0,
+            blind: false,
             called: false,
             measure: None,
         }
@@ -223,6 +227,10 @@ impl<'a> Turn<'a> {
                     attempt += 1;
                     request = self.request();
                 }
+                // This model sees no images, or one of them is not what it takes.
+                Ok(Err(ProviderError::Fatal(_))) if !self.blind && images::refuse(&mut request) => {
+                    self.blind = true;
+                }
                 // The service counts otherwise than it was guessed.
                 Ok(Err(ProviderError::TooLong(_))) if !compacted => {
                     compacted = true;
@@ -312,7 +320,7 @@ impl<'a> Turn<'a> {
     fn request(&self) -> ModelRequest {
         let mut tools = Toolbox::specs();
         tools.extend(self.runtime.host.team_tools());
-        ModelRequest {
+        let mut request = ModelRequest {
             agent: self.runtime.agent.clone(),
             model: self.runtime.model.clone(),
             turn: self.input.turn,
@@ -321,7 +329,11 @@ impl<'a> Turn<'a> {
             messages: shown(&self.items),
             tools,
             max_tokens: self.runtime.config.max_tokens,
+        };
+        if self.blind {
+            images::refuse(&mut request);
         }
+        request
     }
 
     /// Settles the call before this one and reserves this one. A turn starts with its first call

@@ -212,7 +212,7 @@ impl Progress {
     }
 
     fn result(&mut self, rules: &[Rule], result: &ToolResult) {
-        let ToolResult { call, text, ok } = result;
+        let ToolResult { call, text, ok, images: _ } = result;
         let pending = self.calls.remove(call);
         let (tool, call) = pending.map_or((String::new(), None), |p| (p.tool, p.call));
         let mut problem = None;

@@ -1,4 +1,4 @@
-//! `Read`: a file's lines, numbered; it never changes anything.
+//! `Read`: a file's lines, numbered, or an image; it never changes anything.
 
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::files::{self, Seen};
+use super::image;
 use super::input::{parse, property, spec as tool_spec};
 use super::place::{Place, Root};
 use super::{Action, Prepared};
@@ -35,8 +36,9 @@ pub(super) struct Read {
 pub(super) fn spec() -> ToolSpec {
     tool_spec(
         "Read",
-        "Reads a text file of the workspace. Lines are numbered from 1, as \"number, tab, line\". \
-         Up to 2000 lines at once; use offset and limit for more.",
+        "Reads a file of the workspace. Lines of a text are numbered from 1, as \"number, tab, line\". \
+         Up to 2000 lines at once; use offset and limit for more. An image (PNG, JPEG, GIF, WebP) \
+         is shown.",
         &["file_path"],
         &json!({
             "file_path": property("string", "The file, relative to the workspace or absolute."),
@@ -67,6 +69,11 @@ impl Read {
         let shown = &self.place.shown;
         let content =
             files::content(path, shown)?.ok_or_else(|| format!("There is no file {shown}."))?;
+        if let Some(media_type) = image::kind(&content) {
+            let (text, image) = image::read(&content, media_type, shown)?;
+            Seen::remember(seen, path, &content);
+            return Ok(ToolOutput { images: vec![image], ..ToolOutput::read(text) });
+        }
         files::check_text(&content, shown)?;
         Seen::remember(seen, path, &content);
         let text = String::from_utf8_lossy(&content);

@@ -108,7 +108,7 @@ fn check(house: &House, end: &TurnEnd, workspace: &Path, context: &str) {
     assert_eq!(messages, 2, "{context}");
     let result = |id: &str| {
         transcript.iter().find_map(|item| match &item.content {
-            Content::Got { call, output, ok } if call == id => Some((*ok, output.as_str())),
+            Content::Got { call, output, ok, .. } if call == id => Some((*ok, output.as_str())),
             _ => None,
         })
     };

@@ -102,7 +102,7 @@ pub(crate) fn lines(items: &[Item]) -> Vec<String> {
                 Content::Summary { text, .. } => format!("summary {text}"),
                 Content::Thought { text, .. } => format!("thought {text}"),
                 Content::Called { call, tool, .. } => format!("called {call} {tool}"),
-                Content::Got { call, output, ok } => {
+                Content::Got { call, output, ok, .. } => {
                     let ok = if *ok { "ok" } else { "failed" };
                     format!("got {call} {ok} {}", output.lines().next().unwrap_or_default())
                 }
@@ -110,4 +110,12 @@ pub(crate) fn lines(items: &[Item]) -> Vec<String> {
             format!("{turn}.{step} {what}")
         })
         .collect()
+}
+
+/// The beginning of a PNG of so many pixels.
+pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
+    let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+    png.extend(width.to_be_bytes());
+    png.extend(height.to_be_bytes());
+    png
 }

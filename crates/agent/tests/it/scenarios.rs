@@ -42,7 +42,12 @@ impl Talk {
         });
         let results = calls
             .zip(results)
-            .map(|(call, (text, ok))| ToolResult { call, text: (*text).to_owned(), ok: *ok })
+            .map(|(call, (text, ok))| ToolResult {
+                call,
+                text: (*text).to_owned(),
+                ok: *ok,
+                images: Vec::new(),
+            })
             .collect();
         self.messages.push(Message::Results { turn: TurnId(self.turn), results });
         self

@@ -12,7 +12,7 @@ use aion_agent::tools::{Surroundings, ToolConfig, Toolbox};
 use aion_core::permission::ToolClass;
 use serde_json::{Value, json};
 
-use crate::fixture::{leash, toolbox};
+use crate::fixture::{leash, png, toolbox};
 
 /// Prepares and runs a call.
 async fn call(tools: &Toolbox, tool: &str, input: Value) -> Result<String, String> {
@@ -41,7 +41,12 @@ async fn reading_numbers_lines_and_keeps_limits() {
     write(dir.path(), "long.txt", "x".repeat(3_000));
     write(dir.path(), "odd.txt", "a\x1b[31m\r\nb");
     write(dir.path(), "empty.txt", "");
-    write(dir.path(), "image.png", b"\x89PNG\0\0");
+    write(dir.path(), "data.bin", b"\x01\0\0");
+    write(dir.path(), "cut.png", &png(1, 1)[..18]);
+    write(dir.path(), "huge.png", png(8_001, 1));
+    let mut heavy = png(1, 1);
+    heavy.resize(4_000_000, 0);
+    write(dir.path(), "heavy.png", heavy);
     let pipe = dir.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
     let read = async |input: Value| call(&tools, "Read", input).await;
@@ -56,7 +61,19 @@ async fn reading_numbers_lines_and_keeps_limits() {
     assert_eq!(odd, "     1\ta\u{1b}[31m\n     2\tb\n");
     assert_eq!(read(json!({ "file_path": "empty.txt" })).await.unwrap(), "empty.txt is empty.");
     for (input, error) in [
-        (json!({ "file_path": "image.png" }), "image.png is a binary file of 6 bytes."),
+        (json!({ "file_path": "data.bin" }), "data.bin is a binary file of 3 bytes."),
+        (
+            json!({ "file_path": "cut.png" }),
+            "cut.png begins as a png image, and cannot be read as one.",
+        ),
+        (
+            json!({ "file_path": "huge.png" }),
+            "huge.png is a png image of 8001 x 1 pixels; images with a side over 8000 pixels are not shown. Make a smaller copy of it.",
+        ),
+        (
+            json!({ "file_path": "heavy.png" }),
+            "heavy.png is a png image of 4000000 bytes; images over 3932160 bytes are not shown. Make a smaller copy of it.",
+        ),
         (json!({ "file_path": "none.txt" }), "There is no file none.txt."),
         (json!({ "file_path": "." }), ". is a directory. List it with Glob."),
         (json!({ "file_path": "/dev/null" }), "/dev/null is no regular file."),

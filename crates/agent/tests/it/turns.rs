@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use aion_agent::host::{Delta, HostError};
 use aion_agent::provider::{
-    Immediate, ModelEvent, ModelRequest, Part, Provider, ProviderError, StopReason,
+    Immediate, Message, ModelEvent, ModelRequest, Part, Provider, ProviderError, StopReason,
 };
 use aion_agent::runtime::{Controls, RuntimeConfig, TurnEnd};
 use aion_core::budget::Usage;
 use aion_core::time::Timestamp;
+use aion_core::transcript::Content;
 use aion_core::turn::{TurnOutcome, Unavailable};
 use aion_testkit::house::{Act, House, Judgement};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use serde_json::json;
 
-use crate::fixture::{done, fault, input, lines, play, runtime, scripted};
+use crate::fixture::{done, fault, input, lines, play, png, runtime, scripted};
 
 #[tokio::test]
 async fn an_immediate_answer_is_one_item() {
@@ -567,4 +568,44 @@ async fn a_model_that_falls_leaves_what_it_was_given() {
     let turn = std::panic::AssertUnwindSafe(runtime.run(input(1, "go"), &controls));
     assert!(turn.catch_unwind().await.is_err());
     assert_eq!(lines(&house.transcript()), ["t1.0 given go"]);
+}
+
+#[tokio::test]
+async fn images_are_sent_until_the_service_refuses_them() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.png"), png(3, 2)).unwrap();
+    let (house, mut requests) = House::new(|_| Judgement::Run);
+    let read = ModelEvent::ToolCall {
+        call: "c".into(),
+        tool: "Read".into(),
+        input: json!({ "file_path": "a.png" }),
+    };
+    let provider = Canned::new(vec![
+        vec![Ok(read), Ok(stop(StopReason::ToolUse))],
+        vec![Err(ProviderError::Fatal("no images here".into()))],
+        vec![Ok(text("I see nothing.")), Ok(stop(StopReason::EndTurn))],
+    ]);
+    let runtime = runtime(Arc::clone(&provider) as Arc<dyn Provider>, &house, dir.path());
+    assert_eq!(play(&runtime, &mut requests, input(1, "Look.")).await, done("I see nothing."));
+
+    let sent: Vec<(usize, String)> = provider.requests.lock().unwrap()[1..]
+        .iter()
+        .map(|request| match request.messages.last() {
+            Some(Message::Results { results, .. }) => {
+                (results[0].images.len(), results[0].text.clone())
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let what = "a.png: a png image, 3 x 2 pixels, 24 bytes.".to_owned();
+    let without = format!(
+        "{what}\n[An image was here, which the model's service does not take. Tell what you cannot see.]"
+    );
+    assert_eq!(sent, [(1, what), (0, without)]);
+    // The transcript keeps it, for another model.
+    let kept = house
+        .transcript()
+        .iter()
+        .any(|item| matches!(&item.content, Content::Got { images, .. } if images.len() == 1));
+    assert!(kept);
 }

@@ -65,7 +65,7 @@ pub(super) type Answer = Result<ToolOutput, Failure>;
 
 /// An answer after which the world is as before.
 pub(super) fn told(text: impl Into<String>) -> ToolOutput {
-    ToolOutput { text: text.into(), ok: true, changed: false, ends_turn: false }
+    ToolOutput { text: text.into(), ok: true, changed: false, ends_turn: false, images: Vec::new() }
 }
 
 /// An answer after which something is different.

@@ -131,9 +131,13 @@ impl TeamTools {
         };
         match answer {
             Ok(output) => Ok(output),
-            Err(Failure::Say(text)) => {
-                Ok(ToolOutput { text, ok: false, changed: false, ends_turn: false })
-            }
+            Err(Failure::Say(text)) => Ok(ToolOutput {
+                text,
+                ok: false,
+                changed: false,
+                ends_turn: false,
+                images: Vec::new(),
+            }),
             Err(Failure::Host(error)) => Err(error),
         }
     }

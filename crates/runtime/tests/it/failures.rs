@@ -155,7 +155,11 @@ async fn results_that_are_too_large_together_are_stored_one_after_the_other() {
     let (_, input) = house.stage.turn().await;
     let got = |n: u32| {
         let (call, output) = (n.to_string(), "x".repeat(58 * 1024));
-        Item { turn: input.turn, step: 0, content: Content::Got { call, output, ok: true } }
+        Item {
+            turn: input.turn,
+            step: 0,
+            content: Content::Got { call, output, ok: true, images: Vec::new() },
+        }
     };
     let results: Vec<_> = (0..40).map(got).collect();
     house.store.fail_next(Operation::AppendItems, Fault::UnknownApplied);

@@ -2,8 +2,10 @@
 
 use aion_api::{EventListResponse, PageParams, TranscriptParams, TranscriptResponse};
 use aion_core::id::{Seq, SlotId};
+use aion_core::transcript::Item;
 use axum::Json;
 use axum::extract::State;
+use serde_json::{Value, json};
 
 use super::Problems;
 use crate::app::App;
@@ -61,6 +63,18 @@ pub(crate) async fn transcript(
     let more = items.len() > limit;
     items.truncate(limit);
     let next = more.then(|| page.after + items.len() as u64);
-    let items = items.iter().map(|item| serde_json::to_value(item).unwrap_or_default()).collect();
+    let items = items.iter().map(without_images).collect();
     Ok(Json(TranscriptResponse { items, next }))
+}
+
+/// An item for whoever reads the transcript: of an image its kind and its size, in a page that
+/// would hold many of them.
+fn without_images(item: &Item) -> Value {
+    let mut value = serde_json::to_value(item).unwrap_or_default();
+    let images = value.get_mut("images").and_then(Value::as_array_mut);
+    for image in images.into_iter().flatten() {
+        let bytes = image["data"].as_str().map_or(0, |data| data.len() / 4 * 3);
+        *image = json!({ "media_type": image["media_type"], "bytes": bytes });
+    }
+    value
 }

@@ -7,7 +7,7 @@ use super::words::{
     count, id, input, json as parse, plain, say, sign, signed, text, think, too_long,
 };
 use super::{Ask, Frame, Out, Reader, broken};
-use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
+use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason, ToolResult};
 
 const SIGNATURE: &str = "anthropic";
 const REDACTED: &str = "anthropic-redacted";
@@ -75,7 +75,7 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
                         let mut block = json!({
                             "type": "tool_result",
                             "tool_use_id": id(&result.call),
-                            "content": result.text,
+                            "content": result_content(result),
                         });
                         if !result.ok {
                             block["is_error"] = json!(true);
@@ -99,6 +99,24 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
         }
     }
     messages
+}
+
+/// A result: its text, or its text and its images.
+fn result_content(result: &ToolResult) -> Value {
+    if result.images.is_empty() {
+        return json!(result.text);
+    }
+    let images = result.images.iter().map(|image| {
+        json!({
+            "type": "image",
+            "source": {
+                "type": "base64",
+                "media_type": image.media_type,
+                "data": image.data.as_str(),
+            },
+        })
+    });
+    text_block(&result.text).into_iter().chain(images).collect()
 }
 
 fn text_block(text: &str) -> Option<Value> {

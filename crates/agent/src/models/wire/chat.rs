@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use aion_core::budget::Usage;
 use serde_json::{Value, json};
 
-use super::words::{count, id, input, json as parse, plain, result, say, text, think, too_long};
+use super::words::{
+    count, data_url, id, images, input, json as parse, plain, result, say, text, think, too_long,
+};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
@@ -29,9 +31,19 @@ pub(super) fn body(ask: &Ask<'_>, dialect: Dialect) -> Value {
         match message {
             Message::Given { text, .. } => messages.push(json!({"role": "user", "content": text})),
             Message::Answer { parts, .. } => messages.extend(answer(parts)),
-            Message::Results { results, .. } => messages.extend(results.iter().map(|one| {
-                json!({"role": "tool", "tool_call_id": id(&one.call), "content": result(one)})
-            })),
+            Message::Results { results, .. } => {
+                messages.extend(results.iter().map(|one| {
+                    json!({"role": "tool", "tool_call_id": id(&one.call), "content": result(one)})
+                }));
+                messages.extend(images(results).map(|(text, images)| {
+                    let images = images.map(
+                        |image| json!({"type": "image_url", "image_url": {"url": data_url(image)}}),
+                    );
+                    let text = json!({"type": "text", "text": text});
+                    let content: Value = std::iter::once(text).chain(images).collect();
+                    json!({"role": "user", "content": content})
+                }));
+            }
         }
     }
     let mut body = json!({

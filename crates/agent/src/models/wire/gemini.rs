@@ -56,7 +56,13 @@ fn contents(ask: &Ask<'_>) -> Vec<Value> {
                     let field = if result.ok { "output" } else { "error" };
                     json!({"functionResponse": {"name": name, "response": {field: result.text}}})
                 });
-                ("user", parts.collect())
+                let images = results.iter().flat_map(|result| &result.images).map(|image| {
+                    json!({"inlineData": {
+                        "mimeType": image.media_type,
+                        "data": image.data.as_str(),
+                    }})
+                });
+                ("user", parts.chain(images).collect())
             }
         };
         if parts.is_empty() {

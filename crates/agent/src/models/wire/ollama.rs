@@ -7,7 +7,7 @@ use aion_core::turn::CallId;
 use serde_json::{Value, json};
 
 use super::chat::functions;
-use super::words::{count, json as parse, plain, result, say, text, think};
+use super::words::{count, images, json as parse, plain, result, say, text, think};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
@@ -27,10 +27,16 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
                 }));
                 messages.extend(answer(parts));
             }
-            Message::Results { results, .. } => messages.extend(results.iter().map(|one| {
-                let name = tools.get(&one.call).copied().unwrap_or("tool");
-                json!({"role": "tool", "tool_name": name, "content": result(one)})
-            })),
+            Message::Results { results, .. } => {
+                messages.extend(results.iter().map(|one| {
+                    let name = tools.get(&one.call).copied().unwrap_or("tool");
+                    json!({"role": "tool", "tool_name": name, "content": result(one)})
+                }));
+                messages.extend(images(results).map(|(text, images)| {
+                    let images: Value = images.map(|image| json!(image.data.as_str())).collect();
+                    json!({"role": "user", "content": text, "images": images})
+                }));
+            }
         }
     }
     let mut body = json!({

@@ -4,7 +4,9 @@ use aion_core::budget::Usage;
 use serde_json::{Value, json};
 
 use super::chat::failure;
-use super::words::{count, id, input, json as parse, result, say, sign, signed, text, think};
+use super::words::{
+    count, data_url, id, images, input, json as parse, result, say, sign, signed, text, think,
+};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
@@ -20,13 +22,22 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
                 "content": [{"type": "input_text", "text": text}],
             })),
             Message::Answer { parts, .. } => items.extend(parts.iter().filter_map(item)),
-            Message::Results { results, .. } => items.extend(results.iter().map(|one| {
-                json!({
-                    "type": "function_call_output",
-                    "call_id": id(&one.call),
-                    "output": result(one),
-                })
-            })),
+            Message::Results { results, .. } => {
+                items.extend(results.iter().map(|one| {
+                    json!({
+                        "type": "function_call_output",
+                        "call_id": id(&one.call),
+                        "output": result(one),
+                    })
+                }));
+                items.extend(images(results).map(|(text, images)| {
+                    let images = images
+                        .map(|image| json!({"type": "input_image", "image_url": data_url(image)}));
+                    let text = json!({"type": "input_text", "text": text});
+                    let content: Value = std::iter::once(text).chain(images).collect();
+                    json!({"type": "message", "role": "user", "content": content})
+                }));
+            }
         }
     }
     let mut body = json!({

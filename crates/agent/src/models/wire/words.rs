@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use aion_core::transcript::Image;
 use aion_core::turn::CallId;
 use serde_json::Value;
 
@@ -40,6 +41,20 @@ pub(super) fn signed<'a>(kind: &str, signature: Option<&'a str>) -> Option<&'a s
 /// A result as services see it that have no field for failure.
 pub(super) fn result(result: &ToolResult) -> String {
     if result.ok { result.text.clone() } else { format!("Failed: {}", result.text) }
+}
+
+/// The images of results, for services that take none in a result: what a person's message with
+/// them says, and the images. None where there are none.
+pub(super) fn images(results: &[ToolResult]) -> Option<(String, impl Iterator<Item = &Image>)> {
+    let calls: Vec<String> =
+        results.iter().flat_map(|result| result.images.iter().map(|_| id(&result.call))).collect();
+    let text = format!("[What the tools showed, in order: images of {}]", calls.join(", "));
+    (!calls.is_empty()).then(|| (text, results.iter().flat_map(|result| &result.images)))
+}
+
+/// An image as a URL that holds it.
+pub(super) fn data_url(image: &Image) -> String {
+    format!("data:{};base64,{}", image.media_type, image.data.as_str())
 }
 
 /// JSON of an answer.
