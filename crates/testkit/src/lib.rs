@@ -6,5 +6,6 @@ pub mod faults;
 pub mod figures;
 pub mod gate;
 pub mod house;
+pub mod model_server;
 
 pub use aion_store::{EventStore, MemoryStore};

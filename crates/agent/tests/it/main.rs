@@ -9,6 +9,7 @@ mod leashes;
 mod outputs;
 mod rules;
 mod scenarios;
+mod services;
 mod shells;
 mod toolbox;
 mod turns;
