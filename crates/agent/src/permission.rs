@@ -21,5 +21,15 @@ pub use self::subject::Subject;
 pub use self::words::Word;
 
 /// The coding tools that rules may be about, beside the tools of MCP servers.
-pub const TOOLS: [&str; 8] =
-    ["Bash", "Read", "Edit", "Write", "Glob", "Grep", "WebFetch", "mcp__server__tool"];
+pub const TOOLS: [&str; 10] = [
+    "Bash",
+    "Read",
+    "Edit",
+    "Write",
+    "Glob",
+    "Grep",
+    "BashOutput",
+    "KillShell",
+    "WebFetch",
+    "mcp__server__tool",
+];

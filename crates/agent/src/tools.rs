@@ -3,6 +3,7 @@
 //! A call is first [prepared](Toolbox::prepare): its input is read, its paths are resolved, and its
 //! class and description come out, for the one who judges it. Then it [runs](Toolbox::run).
 
+mod background;
 mod bash;
 mod edit;
 mod files;
@@ -14,6 +15,7 @@ mod output;
 mod place;
 mod read;
 mod search;
+mod shells;
 mod write;
 
 use std::ffi::OsString;
@@ -22,12 +24,14 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use aion_core::permission::ToolClass;
+use aion_core::transcript::Item;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio_util::task::TaskTracker;
 
 use self::files::Seen;
 use self::place::Root;
+use self::shells::Shells;
 use crate::host::{Rules, ToolOutput, ToolSpec};
 use crate::identity::blocking_as;
 use crate::leash::LeashConfig;
@@ -111,6 +115,8 @@ pub struct Toolbox {
     seen: Arc<Mutex<Seen>>,
     /// The processes of its calls.
     running: TaskTracker,
+    /// Those of them that run on when their call is answered.
+    shells: Arc<Shells>,
     /// The rules that were made ready last.
     book: Mutex<Option<(Rules, Arc<Rulebook>)>>,
 }
@@ -135,7 +141,12 @@ impl Prepared {
             match &mut self.action {
                 Action::Glob(call) => call.hide(Arc::clone(book)),
                 Action::Grep(call) => call.hide(Arc::clone(book)),
-                Action::Read(_) | Action::Write(_) | Action::Edit(_) | Action::Bash(_) => {}
+                Action::Read(_)
+                | Action::Write(_)
+                | Action::Edit(_)
+                | Action::Bash(_)
+                | Action::BashOutput(_)
+                | Action::KillShell(_) => {}
             }
         }
         self
@@ -151,10 +162,21 @@ enum Action {
     Glob(glob::Glob),
     Grep(grep::Grep),
     Bash(bash::Bash),
+    BashOutput(background::Output),
+    KillShell(background::Kill),
 }
 
 static SPECS: LazyLock<Vec<Arc<ToolSpec>>> = LazyLock::new(|| {
-    let all = [read::spec(), write::spec(), edit::spec(), glob::spec(), grep::spec(), bash::spec()];
+    let all = [
+        read::spec(),
+        write::spec(),
+        edit::spec(),
+        glob::spec(),
+        grep::spec(),
+        bash::spec(),
+        background::output_spec(),
+        background::kill_spec(),
+    ];
     all.into_iter().map(Arc::new).collect()
 });
 
@@ -166,6 +188,7 @@ impl Toolbox {
             config,
             seen: Arc::default(),
             running: TaskTracker::new(),
+            shells: Arc::default(),
             book: Mutex::default(),
         }
     }
@@ -177,12 +200,12 @@ impl Toolbox {
 
     /// Whether a tool of this name is one of them.
     pub fn has(tool: &str) -> bool {
-        matches!(tool, "Read" | "Write" | "Edit" | "Glob" | "Grep" | "Bash")
+        SPECS.iter().any(|spec| spec.name == tool)
     }
 
     /// Whether a tool only looks, as long as it looks inside the workspace.
     pub fn is_reader(tool: &str) -> bool {
-        matches!(tool, "Read" | "Glob" | "Grep")
+        matches!(tool, "Read" | "Glob" | "Grep" | "BashOutput")
     }
 
     /// The directory they work in.
@@ -222,6 +245,8 @@ impl Toolbox {
             "Glob" => glob::prepare(&root, input),
             "Grep" => grep::prepare(&root, input),
             "Bash" => bash::prepare(&root, input),
+            "BashOutput" => background::prepare_output(input),
+            "KillShell" => background::prepare_kill(input),
             other => Err(format!("There is no coding tool {other:?}.")),
         }
     }
@@ -237,8 +262,26 @@ impl Toolbox {
         }
     }
 
-    /// Waits until the processes of calls that were dropped are gone; not for long.
+    /// Whether commands run in the background, or may.
+    pub fn is_busy(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Looks in the agent's transcript, once, for commands in the background that an earlier start of
+    /// it began, so that it is told that they are gone.
+    pub(crate) fn find_lost(&self, items: &[Item]) {
+        self.shells.find_lost(items);
+    }
+
+    /// What the agent is to be told of its commands in the background without having asked, once.
+    pub(crate) fn news(&self) -> Vec<String> {
+        self.shells.news()
+    }
+
+    /// Ends what runs in the background, and waits until the processes of calls are gone; not for
+    /// long. Nothing is run afterwards.
     pub async fn quiet(&self) {
+        self.shells.end_all();
         self.running.close();
         // What does not die in this time is its leash's to end.
         let _ = tokio::time::timeout(DYING, self.running.wait()).await;
@@ -250,7 +293,14 @@ impl Toolbox {
         match prepared.action {
             Action::Bash(call) => {
                 let around = Surroundings { running: self.running.clone(), ..around };
-                call.run(self.workspace.clone(), Arc::clone(&self.config), around).boxed()
+                let shells = Arc::clone(&self.shells);
+                call.run(self.workspace.clone(), Arc::clone(&self.config), shells, around).boxed()
+            }
+            Action::BashOutput(call) => {
+                call.run(Arc::clone(&self.shells), self.config.sandbox.stands(), around).boxed()
+            }
+            Action::KillShell(call) => {
+                call.run(Arc::clone(&self.shells), self.config.sandbox.stands(), around).boxed()
             }
             Action::Read(call) => blocking(move || call.run(&seen)),
             Action::Write(call) => blocking(move || call.run(&seen)),

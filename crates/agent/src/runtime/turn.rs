@@ -148,9 +148,14 @@ impl<'a> Turn<'a> {
 
     async fn drive(&mut self) -> Result<(), Halt> {
         self.items = self.runtime.host.history().await?;
+        self.runtime.tools.find_lost(&self.items);
         match self.position() {
             Position::Opening => {
-                let text = std::mem::take(&mut self.input.opening);
+                let mut text = std::mem::take(&mut self.input.opening);
+                for news in self.runtime.tools.news() {
+                    text.push_str("\n\n");
+                    text.push_str(&news);
+                }
                 let content = Content::Given { text };
                 let opening = Item { turn: self.input.turn, step: 0, content };
                 self.items.push(opening.clone());
@@ -284,6 +289,7 @@ impl<'a> Turn<'a> {
             self.continuations += 1;
             given.push(CUT.to_owned());
         }
+        given.extend(self.runtime.tools.news());
         given.extend(self.controls.take_delivered());
         // Not given up half-way: what counts as delivered has to be in the transcript.
         given.extend(self.runtime.host.take_mail(self.input.turn, next).await?);

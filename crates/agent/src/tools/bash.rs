@@ -13,16 +13,19 @@ use tokio::time::Instant;
 use super::input::{parse, property, spec as tool_spec};
 use super::output::HeadAndTail;
 use super::place::Root;
+use super::shells::Shells;
 use super::{Action, Prepared, SHOWN_INPUT_BYTES, Surroundings, ToolConfig, shown};
 use crate::host::{ToolOutput, ToolSpec};
 use crate::leash::LeashedCommand;
 use crate::permission::{Script, Subject};
-use crate::sandbox::{Violation, in_words};
+use crate::sandbox::{Violation, Walled, in_words};
 
 const DEFAULT_SECONDS: u64 = 120;
 const MAX_SECONDS: u64 = 600;
+const DEFAULT_BACKGROUND_SECONDS: u64 = 60 * 60;
+const MAX_BACKGROUND_SECONDS: u64 = 8 * 60 * 60;
 /// How long a killed command's helper may take to end everything.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 const OUTPUT_BYTES: usize = 30_000;
 const SHOWN_COMMAND_BYTES: usize = 200;
 
@@ -31,6 +34,8 @@ const SHOWN_COMMAND_BYTES: usize = 200;
 struct Input {
     command: String,
     timeout_seconds: Option<u64>,
+    #[serde(default)]
+    run_in_background: bool,
 }
 
 /// A call that is ready.
@@ -38,6 +43,7 @@ struct Input {
 pub(super) struct Bash {
     command: String,
     limit: Duration,
+    background: bool,
 }
 
 pub(super) fn spec() -> ToolSpec {
@@ -45,31 +51,39 @@ pub(super) fn spec() -> ToolSpec {
         "Bash",
         "Runs a command with bash in the workspace. Standard output and error come back together; \
          of long output the beginning and the end. Every process that is left when the command \
-         ends is ended too. Nothing can be typed in.",
+         ends is ended too. Nothing can be typed in. With run_in_background it is answered at once with a \
+         name, and runs on while you work: for servers and long builds. There it reaches no host \
+         that would have to be asked for.",
         &["command"],
         &json!({
             "command": property("string", "The command."),
             "timeout_seconds": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": MAX_SECONDS,
-                "description": "How long it may run; 120 if not given.",
+                "maximum": MAX_BACKGROUND_SECONDS,
+                "description": "How long it may run: 120 if not given, 600 at most; in the background 3600 and 28800.",
             },
+            "run_in_background": property("boolean", "Answer at once and let it run on."),
         }),
     )
 }
 
 pub(super) fn prepare(root: &Root, input: &Value) -> Result<Prepared, String> {
-    let Input { command, timeout_seconds } = parse(&spec(), input)?;
+    let Input { command, timeout_seconds, run_in_background: background } = parse(&spec(), input)?;
     if command.trim().is_empty() {
         return Err("Bash: the command is empty.".to_owned());
     }
     if command.contains('\0') {
         return Err("Bash: a command cannot hold a NUL character.".to_owned());
     }
-    let seconds = timeout_seconds.unwrap_or(DEFAULT_SECONDS);
-    if !(1..=MAX_SECONDS).contains(&seconds) {
-        return Err(format!("Bash: timeout_seconds has to be from 1 to {MAX_SECONDS}."));
+    let (usual, most) = if background {
+        (DEFAULT_BACKGROUND_SECONDS, MAX_BACKGROUND_SECONDS)
+    } else {
+        (DEFAULT_SECONDS, MAX_SECONDS)
+    };
+    let seconds = timeout_seconds.unwrap_or(usual);
+    if !(1..=most).contains(&seconds) {
+        return Err(format!("Bash: timeout_seconds has to be from 1 to {most}."));
     }
     let bytes = input.to_string().len();
     if bytes > SHOWN_INPUT_BYTES {
@@ -84,8 +98,12 @@ pub(super) fn prepare(root: &Root, input: &Value) -> Result<Prepared, String> {
     Ok(Prepared {
         class: if subject.only_looks() { ToolClass::Read } else { ToolClass::Execute },
         subject,
-        description: format!("Run {}", shown(one_line(&command), SHOWN_COMMAND_BYTES)),
-        action: Action::Bash(Bash { command, limit: Duration::from_secs(seconds) }),
+        description: format!(
+            "Run {}{}",
+            if background { "in the background: " } else { "" },
+            shown(one_line(&command), SHOWN_COMMAND_BYTES)
+        ),
+        action: Action::Bash(Bash { command, limit: Duration::from_secs(seconds), background }),
     })
 }
 
@@ -100,32 +118,67 @@ impl Bash {
         self,
         workspace: PathBuf,
         config: Arc<ToolConfig>,
+        shells: Arc<Shells>,
         around: Surroundings,
     ) -> ToolOutput {
+        if self.background {
+            return self.run_in_background(workspace, &config, &shells, around).await;
+        }
         let limit = self.limit;
-        let refused = Arc::clone(&around.refused);
-        let (text, code, told) = match self.execute(workspace, &config, around).await {
+        let (text, code, told) = match self.execute(workspace, &config, around.clone()).await {
             Ok((output, code, told)) => (output.into_text(), code, told),
             Err(error) => {
                 return ToolOutput::failed(format!("The command could not be run: {error}."));
             }
         };
-        let notes: String = told.iter().map(note).collect();
-        let found = if config.sandbox.stands() { in_words(&text) } else { Vec::new() };
-        // Every change of it is one addition.
-        refused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(told.into_iter().chain(found));
+        let text = tell(text, told, config.sandbox.stands(), &around);
         match code {
-            Some(0) if text.is_empty() && notes.is_empty() => ToolOutput::changed("(no output)"),
-            Some(0) => ToolOutput::changed(text + &notes),
-            Some(code) => ToolOutput::failed(format!("Exit code {code}\n{text}{notes}")),
+            Some(0) if text.is_empty() => ToolOutput::changed("(no output)"),
+            Some(0) => ToolOutput::changed(text),
+            Some(code) => ToolOutput::failed(format!("Exit code {code}\n{text}")),
             None => ToolOutput::failed(format!(
-                "The command did not end within {} seconds and was killed.\n{text}{notes}",
+                "The command did not end within {} seconds and was killed.\n{text}",
                 limit.as_secs(),
             )),
         }
+    }
+
+    async fn run_in_background(
+        self,
+        workspace: PathBuf,
+        config: &ToolConfig,
+        shells: &Shells,
+        around: Surroundings,
+    ) -> ToolOutput {
+        let (limit, shown) = (self.limit, shown(one_line(&self.command), SHOWN_COMMAND_BYTES));
+        if let Err(reason) = shells.check_room() {
+            return ToolOutput::failed(reason);
+        }
+        // Nobody is there any more who could decide about a host.
+        let child = self.start(workspace, config, Surroundings { gate: None, ..around }).await;
+        let followed = child.map_err(|error| error.to_string());
+        match followed.and_then(|child| shells.follow(child, shown, limit)) {
+            Ok(answer) => ToolOutput::changed(answer),
+            Err(error) => ToolOutput::failed(format!("The command could not be run: {error}.")),
+        }
+    }
+
+    async fn start(
+        self,
+        workspace: PathBuf,
+        config: &ToolConfig,
+        around: Surroundings,
+    ) -> std::io::Result<Walled> {
+        let command = LeashedCommand {
+            program: "bash".into(),
+            arguments: vec!["-c".into(), self.command.into()],
+            directory: workspace.clone(),
+            environment: config.environment.clone(),
+        };
+        let mut child =
+            config.sandbox.spawn(&config.leash, &workspace, command, around.gate).await?;
+        child.hold(around.running.token());
+        Ok(child)
     }
 
     /// The output, the exit code and what was refused; no code means that the time was up.
@@ -135,16 +188,8 @@ impl Bash {
         config: &ToolConfig,
         around: Surroundings,
     ) -> std::io::Result<(HeadAndTail, Option<i32>, Vec<Violation>)> {
-        let command = LeashedCommand {
-            program: "bash".into(),
-            arguments: vec!["-c".into(), self.command.into()],
-            directory: workspace.clone(),
-            environment: config.environment.clone(),
-        };
-        let sandbox = &config.sandbox;
-        let mut child = sandbox.spawn(&config.leash, &workspace, command, around.gate).await?;
-        child.hold(around.running.token());
         let mut deadline = Instant::now() + self.limit;
+        let mut child = self.start(workspace, config, around).await?;
         let mut output = HeadAndTail::new(OUTPUT_BYTES);
         let mut chunk = vec![0; 8 * 1024];
         let mut in_time = true;
@@ -168,6 +213,24 @@ impl Bash {
         let ended = child.wait().await?;
         Ok((output, in_time.then_some(ended.code), ended.violations))
     }
+}
+
+/// A command's output with what it was refused, which is kept for those who watch as well.
+pub(super) fn tell(
+    text: String,
+    refused: Vec<Violation>,
+    stands: bool,
+    around: &Surroundings,
+) -> String {
+    let notes: String = refused.iter().map(note).collect();
+    let found = if stands { in_words(&text) } else { Vec::new() };
+    // Every change of it is one addition.
+    around
+        .refused
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .extend(refused.into_iter().chain(found));
+    text + &notes
 }
 
 /// What the model is told of a refusal that is not in the command's own output.

@@ -84,7 +84,7 @@ async fn a_turn_works_until_nothing_is_left_to_do() {
             "t1.1 got c1-2 ok a.txt:1:one",
             "t1.1 got c1-3 failed permission was denied: not today",
             "t1.1 got c1-4 ok SendMessage: done",
-            "t1.1 got c1-5 failed There is no tool \"Nothing\". The tools are: Read, Write, Edit, Glob, Grep, Bash, SendMessage, team_submit_plan, team_refuse.",
+            "t1.1 got c1-5 failed There is no tool \"Nothing\". The tools are: Read, Write, Edit, Glob, Grep, Bash, BashOutput, KillShell, SendMessage, team_submit_plan, team_refuse.",
             "t1.2 said You are welcome.",
         ]
     );

@@ -63,6 +63,15 @@ impl InProcessSession {
     /// Ends an agent that is in no turn.
     fn end_idle(&self, life: &mut Life, cause: String) {
         *life = Life::Gone;
+        if self.agent.runtime.tools.is_busy() {
+            let agent = Arc::clone(&self.agent);
+            spawn_as(self.identity.clone(), async move {
+                // Whoever hears that it is gone takes its processes for gone, too.
+                agent.runtime.tools.quiet().await;
+                agent.report(Signal::Exited { cause }).await;
+            });
+            return;
+        }
         self.agent.report_later(&self.identity, Signal::Exited { cause });
     }
 }
@@ -222,6 +231,7 @@ async fn run_turn(
         agent.report(ended).await;
     }
     if let Some(cause) = cause {
+        agent.runtime.tools.quiet().await;
         agent.report(Signal::Exited { cause }).await;
     }
 }
