@@ -190,6 +190,8 @@ pub trait Host: Send + Sync + fmt::Debug + 'static {
     ) -> BoxFuture<'a, Result<bool, HostError>>;
     /// The rules that count for the agent's calls at this moment.
     fn rules(&self) -> BoxFuture<'_, Result<Rules, HostError>>;
+    /// Whether the person trusts the workspace: its own instructions and programs count only then.
+    fn trusted(&self) -> BoxFuture<'_, Result<bool, HostError>>;
     /// Has a coding tool's call judged, and journalled as started where it may run.
     fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>>;
     /// Begins a call whose request was decided: [`Permit::Run`] or [`Permit::Refused`].

@@ -13,6 +13,7 @@ mod image;
 mod input;
 mod output;
 mod place;
+mod project;
 mod read;
 mod search;
 mod shells;
@@ -40,6 +41,7 @@ use crate::permission::{Rulebook, Subject};
 use crate::sandbox::{Sandbox, Violation};
 
 pub(crate) use self::place::is_guarded;
+pub use self::project::INSTRUCTIONS;
 
 /// The variables of our own environment that a command may see. Everything else may be a secret.
 pub const VISIBLE_VARIABLES: [&str; 8] =
@@ -115,6 +117,8 @@ pub struct Toolbox {
     seen: Arc<Mutex<Seen>>,
     /// The processes of its calls.
     running: TaskTracker,
+    /// The project's instructions, as they were shown last.
+    instructions: Arc<project::Shown>,
     /// Those of them that run on when their call is answered.
     shells: Arc<Shells>,
     /// The rules that were made ready last.
@@ -188,6 +192,7 @@ impl Toolbox {
             config,
             seen: Arc::default(),
             running: TaskTracker::new(),
+            instructions: Arc::default(),
             shells: Arc::default(),
             book: Mutex::default(),
         }
@@ -233,6 +238,15 @@ impl Toolbox {
         });
         *kept = Some((rules, Arc::clone(&book)));
         book
+    }
+
+    /// The project's own instructions as a model reads them, but for those that a rule keeps from
+    /// being read. Whether they count is for the one who asks to know.
+    pub async fn instructions(&self, rules: Rules) -> Option<String> {
+        let (shown, book) = (Arc::clone(&self.instructions), self.book(rules));
+        let workspace = self.workspace.clone();
+        let reading = blocking_as(move || shown.read(&Root::open(&workspace).ok()?, &book));
+        reading.await.ok().flatten()
     }
 
     /// Reads a call's input and says what it would do. An error is for the model.

@@ -4,6 +4,7 @@
 //! look-alike tags inside the body are escaped. Text inside a fence is data; only the fence says
 //! who speaks. Writing to a string cannot fail, so those results are not looked at. Templates are plain text with `{{name}}` replacement.
 
+mod project;
 mod standing;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::mode::PermissionMode;
 use crate::team::Team;
 use crate::text::{is_unseen, shown};
 
+pub use self::project::{Instructions, instructions};
 pub use self::standing::standing;
 
 /// The lead's role prompt, unless an override is given.
@@ -246,10 +248,16 @@ fn escape_tags(text: &str) -> String {
 }
 
 /// Tags that say who speaks.
-const FENCES: [&str; 4] =
-    ["teammate-message", "agent-message", "system-reminder", "cross-session-message"];
+const FENCES: [&str; 5] = [
+    "teammate-message",
+    "agent-message",
+    "system-reminder",
+    "cross-session-message",
+    "project-instructions",
+];
 /// Every tag that a model may take for one of its house.
-const TAGS: [&str; 12] = [
+const TAGS: [&str; 13] = [
+    "project-instructions",
     "teammate-message",
     "agent-message",
     "system-reminder",

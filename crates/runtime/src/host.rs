@@ -196,6 +196,15 @@ impl TeamHost {
         }
     }
 
+    async fn trusted(&self) -> Result<bool, HostError> {
+        let workspace = self.handle.query(|team| PathBuf::from(team.workspace())).await;
+        let workspace = workspace.map_err(host_error)?;
+        let policy = Arc::clone(&self.handle.shared().house.policy);
+        let trusted = tokio::task::spawn_blocking(move || policy.trusted(&workspace)).await;
+        // What cannot be known is not trusted.
+        Ok(trusted.unwrap_or(false))
+    }
+
     async fn propose(&self, proposal: ToolProposal) -> Result<Permit, HostError> {
         let call = proposal.call.clone();
         let committed = match self.submit(Command::ProposeTool(Box::new(proposal))).await {
@@ -333,6 +342,10 @@ impl Host for TeamHost {
 
     fn rules(&self) -> BoxFuture<'_, Result<Rules, HostError>> {
         self.rules().boxed()
+    }
+
+    fn trusted(&self) -> BoxFuture<'_, Result<bool, HostError>> {
+        self.trusted().boxed()
     }
 
     fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>> {

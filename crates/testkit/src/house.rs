@@ -101,6 +101,7 @@ struct State {
     hosts: BTreeMap<String, Judgement>,
     fall: Option<Fall>,
     standing: String,
+    trusted: bool,
     refuse_to_record: Option<HostError>,
 }
 
@@ -112,6 +113,11 @@ impl House {
         let (asked, requests) = mpsc::unbounded();
         let (judge, state) = (Box::new(judge), Mutex::default());
         (Arc::new(Self { judge, state, meanwhile: Mutex::default(), asked }), requests)
+    }
+
+    /// The person trusts the workspace.
+    pub fn trust(&self) {
+        self.lock().trusted = true;
     }
 
     /// What the agent may not forget.
@@ -292,6 +298,10 @@ impl Host for House {
 
     fn rules(&self) -> BoxFuture<'_, Result<Rules, HostError>> {
         self.call(|_| Ok(Rules::default()))
+    }
+
+    fn trusted(&self) -> BoxFuture<'_, Result<bool, HostError>> {
+        self.call(|state| Ok(state.trusted))
     }
 
     fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>> {

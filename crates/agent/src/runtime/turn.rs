@@ -149,6 +149,7 @@ impl<'a> Turn<'a> {
     async fn drive(&mut self) -> Result<(), Halt> {
         self.items = self.runtime.host.history().await?;
         self.runtime.tools.find_lost(&self.items);
+        self.add_instructions().await?;
         match self.position() {
             Position::Opening => {
                 let mut text = std::mem::take(&mut self.input.opening);
@@ -181,6 +182,19 @@ impl<'a> Turn<'a> {
                 return Ok(());
             }
         }
+    }
+
+    /// Adds what the project itself says to the prompt, where the person trusts the project.
+    async fn add_instructions(&mut self) -> Result<(), Halt> {
+        if !self.runtime.host.trusted().await? {
+            return Ok(());
+        }
+        let rules = self.runtime.host.rules().await?;
+        if let Some(instructions) = self.runtime.tools.instructions(rules).await {
+            self.input.system.push_str("\n\n");
+            self.input.system.push_str(&instructions);
+        }
+        Ok(())
     }
 
     /// Where the turn stands; sets the step.

@@ -6,6 +6,7 @@ mod background;
 mod crashes;
 mod fixture;
 mod identities;
+mod instructions;
 mod leashes;
 mod outputs;
 mod rules;

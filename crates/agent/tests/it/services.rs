@@ -10,6 +10,7 @@ use aion_agent::models::{
 use aion_agent::provider::Provider;
 use aion_agent::runtime::{Controls, RuntimeConfig, TurnEnd};
 use aion_agent::scripted::Scenario;
+use aion_agent::tools::Toolbox;
 use aion_core::transcript::Content;
 use aion_core::turn::{TurnOutcome, Unavailable};
 use aion_testkit::house::{House, Judgement};
@@ -371,10 +372,15 @@ fn small(server: &ModelServer, service: Service, format: Format) -> ServiceProvi
         base_url: Some(server.base_url(format)),
         key: Some(Secret::new(KEY)),
     };
+    // The tools take their part of every window.
+    let tools: usize = Toolbox::specs()
+        .iter()
+        .map(|tool| tool.description.len() + tool.input_schema.to_string().len())
+        .sum();
     let info = ModelInfo {
         id: "stand-in".into(),
         service,
-        context_window: 6_000,
+        context_window: 4_500 + u32::try_from(tools / 3).unwrap(),
         max_output: 2_000,
         price: None,
     };

@@ -192,15 +192,20 @@ async fn an_interrupt_keeps_what_was_said_and_tells_what_may_have_run() {
 
 /// Answers with given streams, one after the other, and keeps the requests.
 #[derive(Debug, Default)]
-struct Canned {
+pub(crate) struct Canned {
     answers: Mutex<Vec<Vec<Result<ModelEvent, ProviderError>>>>,
     requests: Mutex<Vec<ModelRequest>>,
 }
 
 impl Canned {
-    fn new(mut answers: Vec<Vec<Result<ModelEvent, ProviderError>>>) -> Arc<Self> {
+    pub(crate) fn new(mut answers: Vec<Vec<Result<ModelEvent, ProviderError>>>) -> Arc<Self> {
         answers.reverse();
         Arc::new(Self { answers: Mutex::new(answers), requests: Mutex::default() })
+    }
+
+    /// What was asked so far.
+    pub(crate) fn requests(&self) -> Vec<ModelRequest> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
@@ -217,11 +222,11 @@ impl Provider for Canned {
     }
 }
 
-fn text(text: &str) -> ModelEvent {
+pub(crate) fn text(text: &str) -> ModelEvent {
     ModelEvent::Text(text.to_owned())
 }
 
-fn stop(reason: StopReason) -> ModelEvent {
+pub(crate) fn stop(reason: StopReason) -> ModelEvent {
     ModelEvent::Stop(reason)
 }
 

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::{Path, PathBuf};
 
+use aion_agent::tools::INSTRUCTIONS;
 use aion_api::Exit;
 use aion_core::rule::RuleWord;
 use serde_json::json;
@@ -48,6 +49,8 @@ fn preview(workspace: &Path, rules: &[Written]) -> Vec<String> {
         place(workspace).display()
     )];
     let allowed = rules.iter().filter(|rule| rule.word == RuleWord::Allow);
+    let read = instructions(workspace);
+    lines.extend(read.into_iter().map(|file| format!("  read {file}")));
     lines
         .extend(allowed.map(|rule| format!("  allow {}", clean_line(&rule.rule.to_string(), 200))));
     lines
@@ -104,25 +107,44 @@ pub(super) fn before_a_run(
         trust.add(workspace, &rules)?;
         return Ok(());
     }
-    if allows == 0 || trust.trusts_with(workspace, &rules) {
+    let read = instructions(workspace);
+    let without = allows == 0 && read.is_empty();
+    let trusted =
+        if allows == 0 { trust.trusts(workspace) } else { trust.trusts_with(workspace, &rules) };
+    if without || trusted {
         return Ok(());
     }
     if !json && is_screen() && stdin().is_terminal() {
         for line in preview(workspace, &rules) {
             output::line(&line)?;
         }
-        if ask("Trust it? Without, what it allows is asked for.")? {
+        if ask("Trust it? Without, what it allows is asked for, and what it says is not read.")? {
             prepare_data_dir(dir)?;
             trust.add(workspace, &rules)?;
         }
         return Ok(());
     }
     let place = place(workspace);
+    let mut what = Vec::new();
+    if allows > 0 {
+        what.push(format!(
+            "the {allows} rule(s) by which its settings allow something do not count"
+        ));
+    }
+    if !read.is_empty() {
+        what.push(format!("its instructions are not read ({})", read.join(", ")));
+    }
     // Where standard error is gone there is nobody to tell.
     let _ = writeln!(
         stderr(),
-        "aion: {} is not trusted: the {allows} rule(s) by which its settings allow something do not count (aion trust, or run --trust)",
-        place.display()
+        "aion: {} is not trusted: {} (aion trust, or run --trust)",
+        place.display(),
+        what.join(", and ")
     );
     Ok(())
+}
+
+/// The files of instructions that a workspace has.
+fn instructions(workspace: &Path) -> Vec<&'static str> {
+    INSTRUCTIONS.into_iter().filter(|name| workspace.join(name).is_file()).collect()
 }
