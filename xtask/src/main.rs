@@ -92,7 +92,7 @@ enum Task {
     },
     /// Measure; prints ratios to a baseline of the same run.
     Bench {
-        /// Which benchmark: mailbox, agents, open or server.
+        /// Which benchmark: mailbox, agents, open, server or turn.
         name: String,
         /// Print one JSON object.
         #[arg(long)]

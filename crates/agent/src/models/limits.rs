@@ -12,7 +12,7 @@ use super::retry::Patience;
 use crate::provider::ProviderError;
 
 /// Calls at once at one place.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 256;
 
 /// The gates of this process, one a place.
 static GATES: Mutex<BTreeMap<String, Weak<Gate>>> = Mutex::new(BTreeMap::new());

@@ -10,6 +10,7 @@ mod mailbox;
 mod opening;
 mod server;
 mod sink;
+mod turn;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -40,6 +41,11 @@ enum Which {
     Open(Form),
     /// The daemon under load: messages accepted, start, memory, a member's bridge, and a thousand sockets.
     Server(Form),
+    /// What a turn costs beyond the exchange with its model's service, and many agents that stream.
+    Turn(Form),
+    /// The service that `turn` calls, in a process of its own.
+    #[command(hide = true)]
+    CannedService,
 }
 
 /// How a benchmark is run and shown.
@@ -52,7 +58,7 @@ pub(crate) struct Form {
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) share: u64,
     /// Only the part whose name begins like this: of mailbox, latency, throughput or
-    /// growth; of server, start, posts, bridge or sockets.
+    /// growth; of server, start, posts, bridge or sockets; of turn, memory, exchange or tokens.
     #[arg(long)]
     pub(crate) part: Option<String>,
 }
@@ -80,6 +86,8 @@ fn main() -> ExitCode {
         Which::Agents(form) => (run(agents::measure(&form)), form),
         Which::Open(form) => (run(opening::measure(&form)), form),
         Which::Server(form) => (run(server::measure(&form)), form),
+        Which::Turn(form) => (run(turn::measure(&form)), form),
+        Which::CannedService => return served(),
     };
     match measured {
         Ok(report) => {
@@ -88,6 +96,21 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             tell(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn served() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    match runtime.map(|runtime| runtime.block_on(turn::serve())) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            tell(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            tell(&format!("start: {error}"));
             ExitCode::FAILURE
         }
     }
