@@ -9,7 +9,7 @@ mod secret;
 mod service;
 mod wire;
 
-pub use self::catalogue::{Catalogue, ModelInfo, Price};
+pub use self::catalogue::{BadPrices, Catalogue, ModelInfo, Price};
 pub use self::client::{ServiceProvider, UnusableService, calls};
 pub use self::retry::Patience;
 pub use self::secret::Secret;

@@ -35,7 +35,7 @@ pub use response::{
     AgentListResponse, AgentResponse, ApprovalListResponse, ApprovalResponse, CatalogueAgentRow,
     CatalogueResponse, CommandAcceptedResponse, DeliveryState, EventListResponse, FileResponse,
     HealthResponse, LoginLinkResponse, MemberUsageRow, MessageAcceptedResponse,
-    MessageListResponse, MessageRow, OpenDelivery, ProgressResponse, ProgressState,
+    MessageListResponse, MessageRow, OpenDelivery, ProgressResponse, ProgressState, ProviderRow,
     RuleListResponse, RuleRow, SessionResponse, SpawnAgentResponse, StateResponse,
     TaskListResponse, TaskResponse, TeamEvent, TeamListResponse, TeamResponse, TranscriptResponse,
     UsageByMemberResponse, UsageResponse,

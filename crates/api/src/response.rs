@@ -244,8 +244,21 @@ pub struct CatalogueAgentRow {
     /// Why not, where it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How its models are called, where it thinks with those of a service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<ProviderRow>,
     /// The models it can run, its own choice first.
     pub models: Vec<String>,
+}
+
+/// How the models of a service are called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProviderRow {
+    /// Where it is called.
+    pub base_url: String,
+    /// Where its key comes from, if there is one; never the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_from: Option<String>,
 }
 
 /// What a team has used, and may use.

@@ -25,6 +25,12 @@ pub enum RunLine {
         /// Where the start of the work tree is kept, in a git workspace.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         start_ref: Option<String>,
+        /// The service that the lead thinks with, where the team is new.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<String>,
+        /// Its model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
     },
     /// Something happened.
     Event(EventLine),
@@ -114,6 +120,8 @@ mod tests {
                 name: "web".to_owned(),
                 workspace: "/srv/web".to_owned(),
                 start_ref: None,
+                provider: None,
+                model: None,
             },
             r#"{"type":"start","schema":"aion.run/1","team":"t1","name":"web","workspace":"/srv/web"}"#,
         );

@@ -11,6 +11,7 @@ pub(crate) use self::agent::{AddAgent, Agent, KillAgent, Mode, RenameAgent};
 pub(crate) use self::approve::{
     Agree, AnswerRequest, Approve, ListRequests, OneRequest, Refuse, Scope,
 };
+pub(crate) use self::auth::{Auth, Login, Logout, Models, Providers};
 pub(crate) use self::config::{Config, GetSetting, SetSetting};
 pub(crate) use self::daemon::{OfTeam, Open, Reach, Serve, Status, Stop};
 pub(crate) use self::follow::{Attach, By, Cost, Log};
@@ -23,6 +24,7 @@ pub(crate) use self::upkeep::{Backup, Completions, Doctor, Man, Restore};
 
 mod agent;
 mod approve;
+mod auth;
 mod config;
 mod daemon;
 mod follow;
@@ -127,6 +129,13 @@ pub(crate) enum Command {
     Backup(Backup),
     /// Put a copy in the place of the teams that are there
     Restore(Restore),
+    /// Keep the keys of the models' services
+    #[command(subcommand)]
+    Auth(Auth),
+    /// Show which services of models can be used, and why others cannot
+    Providers(Providers),
+    /// Show models, and what they cost
+    Models(Models),
     /// Show and change settings
     #[command(subcommand)]
     Config(Config),
@@ -166,14 +175,20 @@ pub(crate) struct Run {
     /// The task, in your words
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
     pub(crate) task: Option<String>,
+    /// The service that the lead thinks with: see `aion providers` [default: the first that can be used]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["script", "resume"])]
+    pub(crate) provider: Option<String>,
+    /// The lead's model: see `aion models` [default: the provider's own choice]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["script", "resume"])]
+    pub(crate) model: Option<String>,
     /// Play a scenario file instead of asking a model
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
     /// Go on with a team that was stopped, or whose process died: its id, its name, or their beginning
     #[arg(long, value_name = "TEAM")]
     pub(crate) resume: Option<String>,
-    /// Bring a teammate in from the start, for example ann:scripted; may be given several times
-    #[arg(long, value_name = "NAME:AGENT[:MODEL]")]
+    /// Bring a teammate in from the start, for example ann or ann:anthropic; may be given several times
+    #[arg(long, value_name = "NAME[:AGENT[:MODEL]]")]
     pub(crate) member: Vec<String>,
     /// What the team is called [default: made from the task]
     #[arg(long, conflicts_with = "resume")]

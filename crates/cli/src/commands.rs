@@ -3,6 +3,7 @@
 mod agent;
 mod approve;
 mod attach;
+mod auth;
 mod backup;
 mod config;
 mod cost;
@@ -14,6 +15,7 @@ mod log;
 pub(crate) mod mcp;
 mod message;
 mod open;
+mod providers;
 mod replay;
 mod run;
 mod serve;
@@ -68,6 +70,9 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Command::Doctor(args) => asynchronous(doctor::run(args, json)),
         Command::Backup(args) => asynchronous(backup::backup(args, json)),
         Command::Restore(args) => asynchronous(backup::restore(args, json)),
+        Command::Auth(command) => asynchronous(auth::run(command, json)),
+        Command::Providers(args) => asynchronous(providers::providers(args, json)),
+        Command::Models(args) => asynchronous(providers::models(args, json)),
         Command::Config(command) => config::run(&command, json),
         Command::Trust(args) => trust::run(&args, json),
         Command::Completions(args) => shell::completions(&args),

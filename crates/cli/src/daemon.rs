@@ -10,8 +10,7 @@ use aion_agent::leash::{DirectoryLedger, LeashConfig};
 use aion_agent::runtime::RuntimeConfig;
 use aion_agent::sandbox::Sandbox;
 use aion_agent::tools::ToolConfig;
-use aion_backends::{Availability, Backend, Environment, InProcessBackend, InProcessConfig};
-use aion_runtime::tools::{Catalogue, CatalogueAgent};
+use aion_backends::{Backend, Environment, InProcessBackend, InProcessConfig, ProviderSource};
 use aion_runtime::{Backends, House, TeamService};
 use aion_store::{EventStore, SqliteOptions, SqliteStore};
 
@@ -19,6 +18,7 @@ use crate::exit::Failure;
 use crate::paths::{check_data_dir, prepare_data_dir};
 use crate::policy::Files;
 use crate::scenarios::Scenarios;
+use crate::services::Services;
 use crate::walls::sandbox;
 
 /// How long others may take to let go of a store that is closed, and how often that is looked at.
@@ -100,20 +100,14 @@ impl Daemon {
             runtime: Arc::new(RuntimeConfig::default()),
             tools: Arc::new(ToolConfig::new(leash, Arc::clone(&sandbox), env::vars_os())),
         };
-        let backend = InProcessBackend::new(scenarios, config);
-        let catalogue = Catalogue {
-            agents: vec![CatalogueAgent {
-                agent_type: SCRIPTED.to_owned(),
-                description: "plays the scenario that its team was given".to_owned(),
-                availability: Availability::Available,
-                models: Vec::new(),
-            }],
-        };
-        // The agents of a scenario run in this process, whatever terminal the person sits at.
+        let services = Arc::new(Services::new(scenarios));
+        let backend =
+            InProcessBackend::new(Arc::clone(&services) as Arc<dyn ProviderSource>, config);
+        // Scenarios and models of services run in this process, whatever terminal the person sits at.
         let backends =
             Backends::chosen(&Environment::default(), [Arc::new(backend) as Arc<dyn Backend>])
                 .map_err(|error| Failure::usage(error.to_string()))?;
-        let mut house = House::new(Arc::clone(&store), backends, catalogue);
+        let mut house = House::new(Arc::clone(&store), backends, services);
         house.policy = Arc::new(Files::new(dir));
         keep_agents_panics_quiet();
         Ok(Self { service: TeamService::new(house), store })

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aion_agent::scripted::Scenario;
+use aion_api::CatalogueResponse;
 use aion_core::agent::PermissionMode;
 use aion_core::command::Settings;
 use aion_core::id::{AgentName, TeamId};
@@ -21,6 +22,7 @@ use crate::history::Folded;
 use crate::line::Line;
 use crate::progress::Beginning;
 use crate::scenarios::Scenarios;
+use crate::services::Offer;
 
 /// The user who owns what is made on this machine.
 pub(crate) const OWNER: &str = "local";
@@ -47,8 +49,35 @@ pub(crate) struct Opened {
     pub(crate) last: Option<TurnOutcome>,
 }
 
-/// A member from the command line, with its model.
-pub(crate) type Member = (AgentName, Option<String>);
+/// A member from the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Its name.
+    pub(crate) name: AgentName,
+    /// Which agent it is; the lead's where none is named.
+    pub(crate) agent_type: Option<String>,
+    /// Its model, if not its agent's own choice.
+    pub(crate) model: Option<String>,
+}
+
+/// Who somebody is: an agent, with its model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    /// The agent.
+    pub(crate) agent_type: String,
+    /// Its model, if not its own choice.
+    pub(crate) model: Option<String>,
+}
+
+impl Member {
+    /// Who it is in a team with this lead: a member of the same agent thinks with the same model,
+    /// unless another is asked for.
+    pub(crate) fn after(&self, lead: &Who) -> Who {
+        let agent_type = self.agent_type.clone().unwrap_or_else(|| lead.agent_type.clone());
+        let own = lead.model.clone().filter(|_| agent_type == lead.agent_type);
+        Who { model: self.model.clone().or(own), agent_type }
+    }
+}
 
 /// What a new team is to be.
 pub(crate) struct Plan<'a> {
@@ -58,8 +87,10 @@ pub(crate) struct Plan<'a> {
     pub(crate) workspace: &'a Path,
     /// Its task.
     pub(crate) task: String,
-    /// What its scripted agents play.
-    pub(crate) scenario: &'a str,
+    /// Who leads it.
+    pub(crate) lead: Who,
+    /// What its scripted agents play, where there are any.
+    pub(crate) scenario: Option<&'a str>,
     /// Members that are there from the start; then the task follows once they are.
     pub(crate) members: &'a [Member],
     /// How much its lead may do without asking.
@@ -70,8 +101,11 @@ pub(crate) struct Plan<'a> {
 
 impl Hosting {
     /// By this process: nobody else works in the data directory meanwhile.
-    pub(crate) fn here(dir: &Path, scenario: Scenario) -> Result<Self, Failure> {
-        let scenarios = Arc::new(Scenarios::one(dir, scenario));
+    pub(crate) fn here(dir: &Path, scenario: Option<Scenario>) -> Result<Self, Failure> {
+        let scenarios = Arc::new(match scenario {
+            Some(scenario) => Scenarios::one(dir, scenario),
+            None => Scenarios::kept(dir, None),
+        });
         Daemon::open(dir, scenarios).map(Self::Here)
     }
 
@@ -90,6 +124,20 @@ impl Hosting {
             Self::Here(daemon) => &daemon.store,
             Self::There(_, store) => store,
         }
+    }
+
+    /// The agents that there are.
+    pub(crate) async fn offers(&self) -> Result<Vec<Offer>, Failure> {
+        Ok(match self {
+            Self::Here(daemon) => {
+                let catalogue = daemon.service.house().catalogue.catalogue();
+                catalogue.agents.iter().map(Offer::from).collect()
+            }
+            Self::There(client, _) => {
+                let response: CatalogueResponse = client.get("/api/agents").await?;
+                response.agents.into_iter().map(Offer::from).collect()
+            }
+        })
     }
 
     /// Records the start of the work tree, and begins a team.

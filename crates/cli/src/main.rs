@@ -28,6 +28,7 @@ mod policy;
 mod progress;
 mod replace;
 mod scenarios;
+mod services;
 mod terminal;
 mod trust;
 mod walls;

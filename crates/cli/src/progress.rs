@@ -14,8 +14,10 @@ pub(crate) use self::plain::Plain;
 pub(crate) use self::story::StoryTeller;
 pub(crate) use self::tree::Tree;
 use crate::answer::Question;
+use crate::daemon::SCRIPTED;
 use crate::describe::Happening;
 use crate::exit::Failure;
+use crate::hosting::Who;
 
 /// Somebody who shows what happens.
 pub(crate) trait Watcher {
@@ -61,6 +63,17 @@ pub(crate) struct Beginning {
     pub(crate) workspace: String,
     /// Where the start of the work tree is kept.
     pub(crate) start_ref: Option<String>,
+    /// Who leads it, where it is a new team.
+    pub(crate) lead: Option<Who>,
+}
+
+impl Beginning {
+    /// The service and the model that the lead thinks with; nobody's in a team that plays a
+    /// scenario.
+    pub(crate) fn thinks(&self) -> Option<(&str, Option<&str>)> {
+        let lead = self.lead.as_ref().filter(|lead| lead.agent_type != SCRIPTED)?;
+        Some((&lead.agent_type, lead.model.as_deref()))
+    }
 }
 
 /// Shows nothing but what a person has to know.

@@ -63,6 +63,14 @@ impl Scenarios {
         let _ = fs::remove_file(kept(&self.dir, team));
     }
 
+    /// Whether a team that was given none has one to play all the same.
+    pub(crate) fn plays_for_all(&self) -> bool {
+        match &self.whose {
+            Whose::All(_) => true,
+            Whose::Each(otherwise) => otherwise.is_some(),
+        }
+    }
+
     fn of(&self, team: &TeamId) -> Result<Arc<Scripted>, String> {
         let otherwise = match &self.whose {
             Whose::All(scripted) => return Ok(Arc::clone(scripted)),
@@ -76,8 +84,8 @@ impl Scenarios {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return otherwise.clone().ok_or_else(|| {
-                    "the team has no scenario to play, and there is no model provider yet; \
-                     aion run --resume TEAM --script FILE gives it one"
+                    "the team has no scenario to play; aion run --resume TEAM --script FILE gives \
+                     it one"
                         .to_owned()
                 });
             }
@@ -105,16 +113,6 @@ impl ProviderSource for Scenarios {
     ) -> Result<Arc<dyn Provider>, String> {
         Ok(self.of(team)?)
     }
-}
-
-/// There is nobody to play the agents.
-pub(crate) fn no_provider() -> Failure {
-    Failure::new(
-        Exit::Authentication,
-        "provider.missing",
-        "no model provider is configured in this version of aion",
-    )
-    .with_hint("play a scenario with --script FILE, or watch `aion demo`")
 }
 
 /// Reads a scenario from a file.

@@ -16,7 +16,7 @@ use crate::bus::Bus;
 use crate::clock::{Clock, SystemClock};
 use crate::connections::Connections;
 use crate::ids::{Ids, RandomIds};
-use crate::tools::{Catalogue, TeamTools};
+use crate::tools::{Agents, TeamTools};
 
 /// What the composition root gives the runtime.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct House {
     /// How agents are run.
     pub backends: Backends,
     /// Which agents and models there are.
-    pub catalogue: Arc<Catalogue>,
+    pub catalogue: Arc<dyn Agents>,
     /// The tools of the team.
     pub tools: TeamTools,
     /// Where the rules of the machine, the person and the projects come from.
@@ -42,8 +42,8 @@ pub struct House {
 impl House {
     /// A house with the machine's own clock and random ids.
     #[must_use]
-    pub fn new(store: Arc<dyn EventStore>, backends: Backends, catalogue: Catalogue) -> Self {
-        let catalogue = Arc::new(catalogue);
+    pub fn new(store: Arc<dyn EventStore>, backends: Backends, catalogue: impl Agents) -> Self {
+        let catalogue: Arc<dyn Agents> = Arc::new(catalogue);
         Self {
             store,
             clock: Arc::new(SystemClock::new()),

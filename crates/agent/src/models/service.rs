@@ -20,6 +20,28 @@ pub enum Service {
 }
 
 impl Service {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Anthropic,
+        Self::OpenAi,
+        Self::OpenAiResponses,
+        Self::Gemini,
+        Self::Ollama,
+        Self::Compatible,
+    ];
+
+    /// The one of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|service| service.name() == name)
+    }
+
+    /// Where it lives unless the person says otherwise.
+    #[must_use]
+    pub fn home(self) -> Option<&'static str> {
+        super::wire::home(self)
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -21,6 +21,11 @@ pub(crate) fn without_tls() -> Result<reqwest::ClientBuilder, Failure> {
     Ok(reqwest::Client::builder().tls_backend_preconfigured((*none()?).clone()))
 }
 
+/// What calls places with TLS: the authorities of this machine are trusted.
+pub(crate) fn with_tls() -> Result<reqwest::ClientBuilder, Failure> {
+    Ok(reqwest::Client::builder().tls_backend_preconfigured((*with_authorities(None)?).clone()))
+}
+
 /// For a daemon elsewhere: the authorities of this machine, and one that the person named.
 pub(super) fn with_authorities(named: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
     let mut roots = RootCertStore::empty();

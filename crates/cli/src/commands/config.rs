@@ -7,7 +7,7 @@ use aion_api::Exit;
 use serde_json::json;
 
 use crate::args::{Config, GetSetting, SetSetting};
-use crate::config::{KEYS, Key, Paths, Settings, Written, find, nearest, schema, set, written};
+use crate::config::{Key, Paths, Settings, Written, find, keys, nearest, schema, set, written};
 use crate::exit::{Failure, Outcome};
 use crate::output;
 use crate::replace::{Within, replace};
@@ -36,7 +36,7 @@ fn get(args: &GetSetting, json: bool) -> Outcome {
     }
     let wanted: Vec<&Key> = match &args.key {
         Some(name) => vec![known(name)?],
-        None => KEYS.iter().collect(),
+        None => keys().collect(),
     };
     let one = args.key.is_some();
     let rows: Vec<(&str, Option<&str>, String)> = wanted
@@ -159,8 +159,8 @@ fn edit() -> Outcome {
 fn template() -> String {
     let mut text = "# Settings of aion; `aion config get` shows what counts.\n".to_owned();
     let mut last = "";
-    for key in KEYS {
-        let (table, field) = key.name.split_once('.').unwrap_or(("", key.name));
+    for key in keys() {
+        let (table, field) = key.name.rsplit_once('.').unwrap_or(("", key.name));
         if table != last {
             text.extend(["\n[", table, "]\n"]);
             last = table;

@@ -26,11 +26,12 @@ use super::team::print_changes;
 use crate::answer::{self, Answer, Decider, Typed};
 use crate::args::Demo;
 use crate::client::{Client, Look, Start, Target, end, look};
+use crate::daemon::SCRIPTED;
 use crate::exit::{Failure, Outcome};
 use crate::follow::{End, Follow};
 use crate::git::Repository;
 use crate::history::read_all;
-use crate::hosting::{Hosting, Opened, Plan};
+use crate::hosting::{Hosting, Opened, Plan, Who};
 use crate::interrupt::Signals;
 use crate::progress::{JsonLines, StoryTeller, Watcher};
 use crate::scenarios;
@@ -78,7 +79,7 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
     let text =
         PARTS.iter().fold(SCENARIO.to_owned(), |text, (name, part)| text.replace(name, part));
     let hosting = if args.no_daemon {
-        Hosting::here(&place.data, scenarios::parse("demo/scenario.toml", &text)?)?
+        Hosting::here(&place.data, Some(scenarios::parse("demo/scenario.toml", &text)?))?
     } else {
         // A daemon of its own, that ends with the demo; it takes no port that others look for.
         let arguments = vec!["--port".to_owned(), "0".to_owned()];
@@ -95,7 +96,8 @@ pub(super) async fn run(args: Demo, json: bool) -> Outcome {
         name: NAME,
         workspace: &place.site,
         task: goal,
-        scenario: &text,
+        lead: Who { agent_type: SCRIPTED.to_owned(), model: None },
+        scenario: Some(&text),
         members: &[],
         mode: PermissionMode::Default,
     };

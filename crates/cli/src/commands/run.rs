@@ -1,6 +1,7 @@
 //! `aion run`: lets a team do a task and follows it until it settles, or goes on with one that stopped.
 
-use std::collections::BTreeSet;
+mod lead;
+
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,24 +11,25 @@ use aion_api::{Exit, RunLine, RunStatus};
 use aion_core::agent::PermissionMode;
 use aion_core::budget::{Amount, Cap};
 use aion_core::command::Settings as TeamSettings;
-use aion_core::id::{AgentName, TeamId};
+use aion_core::id::TeamId;
 use aion_core::rule::SessionRules;
 use aion_core::team::Team;
 
 use clap::ValueEnum;
 use serde_json::json;
 
+use self::lead::{lead, members};
 use super::trust::before_a_run;
 use crate::answer::{self, Decider, Typed};
 use crate::args::{Mode, OnApproval, Progress, Run};
-use crate::client::connect_local;
+use crate::client::{Look, connect_local, look};
 use crate::config::{Key, Settings};
-use crate::daemon::{self, SCRIPTED};
+use crate::daemon;
 use crate::exit::{Failure, Outcome};
 use crate::follow::{End, Follow};
 use crate::git::Repository;
 use crate::history::find;
-use crate::hosting::{Hosting, Member, Opened, Plan};
+use crate::hosting::{Hosting, Opened, Plan};
 use crate::interrupt::Signals;
 use crate::paths::data_dir;
 use crate::progress::{Beginning, JsonLines, Plain, Quiet, Tree, Watcher};
@@ -61,7 +63,7 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
         Some(wanted) => Some(known_team(&dir, wanted).await?),
         None => None,
     };
-    let (scenario, text) = scenario(&args, &dir, resumed.as_ref())?;
+    let (scenario, text) = scenario(&args)?.unzip();
     let goal = match resumed {
         Some(_) => None,
         None => Some(goal(&args)?),
@@ -70,6 +72,11 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
         Repository::refuse_data_inside(&goal.workspace, &dir)?;
         before_a_run(&dir, &goal.workspace, args.rights.trust, json)?;
     }
+    let started = matches!(look(&dir), Look::There(_)) && !args.no_daemon;
+    if goal.is_some() && !started {
+        // What is to be started from here has what is here: without it nothing is started.
+        lead::possible(&args, &settings, &members)?;
+    }
     let hosting = if args.no_daemon {
         Hosting::here(&dir, scenario)?
     } else {
@@ -77,18 +84,22 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
     };
     let opened = match (&resumed, &goal) {
         (Some(team), _) => hosting.resume(team, &dir, text.as_deref(), &members).await,
-        (None, Some(goal)) => {
-            let plan = Plan {
-                name: &goal.name,
-                workspace: &goal.workspace,
-                task: goal.task.clone(),
-                scenario: text.as_deref().unwrap_or_default(),
-                members: &members,
-                mode: mode(&args),
-                settings: team_settings(&args),
-            };
-            hosting.begin(&dir, plan).await
-        }
+        (None, Some(goal)) => match lead(&args, &settings, &hosting, &members).await {
+            Err(failure) => Err(failure),
+            Ok(lead) => {
+                let plan = Plan {
+                    lead,
+                    name: &goal.name,
+                    workspace: &goal.workspace,
+                    task: goal.task.clone(),
+                    scenario: text.as_deref(),
+                    members: &members,
+                    mode: mode(&args),
+                    settings: team_settings(&args),
+                };
+                hosting.begin(&dir, plan).await
+            }
+        },
         (None, None) => Err(Failure::usage("there is nothing to do")),
     };
     let Opened { line, beginning, from, last, .. } = match opened {
@@ -147,7 +158,10 @@ fn left(beginning: &Beginning, args: &Run, json: bool) -> Outcome {
         return Ok(Exit::Success);
     }
     let place = place(args.data.data_dir.as_deref());
-    output::line(&format!("{} is at work", clean_line(&beginning.name, 60)))?;
+    let thinks = beginning.thinks().map_or(String::new(), |(provider, model)| {
+        format!(", with {provider} {}", clean_line(model.unwrap_or_default(), 60))
+    });
+    output::line(&format!("{} is at work{thinks}", clean_line(&beginning.name, 60)))?;
     output::line(&format!("follow it      aion attach {short}{place}"))?;
     output::line(&format!("what it asks   aion approve ls{place}"))?;
     output::line(&format!("stop it        aion team stop {short}{place}"))?;
@@ -227,21 +241,9 @@ fn team_settings(args: &Run) -> TeamSettings {
     }
 }
 
-/// The scenario to play, with its text where it is a new one.
-fn scenario(
-    args: &Run,
-    dir: &Path,
-    resumed: Option<&TeamId>,
-) -> Result<(Scenario, Option<String>), Failure> {
-    if let Some(path) = &args.script {
-        let (scenario, text) = scenarios::scenario(path)?;
-        return Ok((scenario, Some(text)));
-    }
-    let kept = resumed.map(|team| scenarios::kept(dir, team)).filter(|path| path.exists());
-    match kept {
-        Some(path) => Ok((scenarios::scenario(&path)?.0, None)),
-        None => Err(scenarios::no_provider()),
-    }
+/// The scenario to play, with its text, where the command line names one.
+fn scenario(args: &Run) -> Result<Option<(Scenario, String)>, Failure> {
+    args.script.as_deref().map(scenarios::scenario).transpose()
 }
 
 async fn known_team(dir: &Path, wanted: &str) -> Result<TeamId, Failure> {
@@ -298,42 +300,6 @@ fn name_from(task: &str) -> String {
         .collect();
     let name: String = words.join("-").chars().take(40).collect();
     if name.is_empty() { "team".to_owned() } else { name }
-}
-
-/// Reads `name:agent[:model]`.
-fn members(given: &[String]) -> Result<Vec<Member>, Failure> {
-    let mut looks = BTreeSet::new();
-    let members: Vec<Member> = given
-        .iter()
-        .map(|text| {
-            let mut parts = text.splitn(3, ':');
-            let name = parts.next().unwrap_or_default();
-            let name = AgentName::parse(name).map_err(|why| {
-                Failure::usage(format!("--member {:?}: {why}", clean_line(text, 80)))
-            })?;
-            let agent_type = parts.next().filter(|agent| !agent.is_empty()).unwrap_or(SCRIPTED);
-            if agent_type != SCRIPTED {
-                let message = format!(
-                    "--member {:?}: there is no agent {:?} in this version",
-                    clean_line(text, 80),
-                    clean_line(agent_type, 40)
-                );
-                return Err(Failure::usage(message).with_hint(format!(
-                    "the agent that is here is {SCRIPTED:?}: NAME:{SCRIPTED}"
-                )));
-            }
-            let model = parts.next().filter(|model| !model.is_empty());
-            Ok((name, model.map(str::to_owned)))
-        })
-        .collect::<Result<_, Failure>>()?;
-    for (name, _) in &members {
-        if !looks.insert(name.look_alike()) {
-            let message =
-                format!("--member {:?}: the name is taken by another member", name.as_str());
-            return Err(Failure::new(Exit::Usage, "team.name_taken", message));
-        }
-    }
-    Ok(members)
 }
 
 fn exit(end: &End) -> Exit {

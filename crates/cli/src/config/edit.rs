@@ -64,9 +64,19 @@ fn allowed(before: &str, rule: &Rule) -> Result<String, TomlError> {
 
 fn changed(before: &str, key: &Key, text: Option<&str>) -> Result<String, TomlError> {
     let mut document: DocumentMut = before.parse()?;
-    let (table, field) = key.name.split_once('.').unwrap_or(("", key.name));
-    let place = document.entry(table).or_insert(Item::Table(Table::new()));
-    if let Some(fields) = place.as_table_like_mut() {
+    let (tables, field) = key.name.rsplit_once('.').unwrap_or(("", key.name));
+    let mut place = Some(document.as_item_mut());
+    for (depth, table) in tables.split('.').enumerate() {
+        let last = depth == tables.matches('.').count();
+        let fields = place.and_then(Item::as_table_like_mut);
+        place = fields.map(|fields| {
+            let mut made = Table::new();
+            // A table that only holds tables has no line of its own.
+            made.set_implicit(!last);
+            fields.entry(table).or_insert(Item::Table(made))
+        });
+    }
+    if let Some(fields) = place.and_then(Item::as_table_like_mut) {
         match text {
             Some(text) => {
                 let item = match (&key.kind, text.parse::<i64>()) {
@@ -106,6 +116,18 @@ mod tests {
             "# mine\n[run]\nmax_time = \"1m\" # short\non_approval = \"deny\"\n",
         );
         check("[run]\nmax_time = \"1m\"\n", "run.max_time", None, "[run]\n");
+        check(
+            "",
+            "providers.openai.model",
+            Some("gpt-5.2"),
+            "[providers.openai]\nmodel = \"gpt-5.2\"\n",
+        );
+        check(
+            "[providers.openai]\nmodel = \"a\"\n",
+            "providers.ollama.model",
+            Some("b"),
+            "[providers.openai]\nmodel = \"a\"\n\n[providers.ollama]\nmodel = \"b\"\n",
+        );
         check("run.max_time = \"1m\"\n", "run.max_time", Some("2m"), "run.max_time = \"2m\"\n");
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Key {
     /// Whether the files of a project may set it.
     pub(crate) in_projects: bool,
     /// The variable that sets it.
-    pub(crate) variable: &'static str,
+    pub(crate) variable: Option<&'static str>,
     /// What it means.
     pub(crate) about: &'static str,
 }
@@ -34,16 +34,70 @@ pub(crate) enum Kind {
     OneOf(&'static [&'static str]),
     /// A list of texts; in a variable and on the command line, with commas between them.
     List,
+    /// A name without blanks.
+    Name,
+    /// Where a service is called.
+    Url,
+    /// Where a secret stands: `env:NAME`; never the secret.
+    Reference,
 }
 
-/// All of them.
-pub(crate) const KEYS: &[Key] = &[
+/// The settings of one service: its key, its place and its model.
+macro_rules! provider {
+    ($name:literal) => {
+        [
+            Key {
+                name: concat!("providers.", $name, ".base_url"),
+                kind: Kind::Url,
+                built_in: None,
+                in_projects: false,
+                variable: None,
+                about: "Where the service is called, if not at its usual place.",
+            },
+            Key {
+                name: concat!("providers.", $name, ".key"),
+                kind: Kind::Reference,
+                built_in: None,
+                in_projects: false,
+                variable: None,
+                about: "The variable that holds the key, as env:NAME; never the key itself.",
+            },
+            Key {
+                name: concat!("providers.", $name, ".model"),
+                kind: Kind::Name,
+                built_in: None,
+                in_projects: false,
+                variable: None,
+                about: "The model where none is asked for.",
+            },
+        ]
+    };
+}
+
+/// The settings of the models' services.
+const PROVIDERS: [[Key; 3]; 6] = [
+    provider!("anthropic"),
+    provider!("compatible"),
+    provider!("gemini"),
+    provider!("ollama"),
+    provider!("openai-responses"),
+    provider!("openai"),
+];
+
+/// All settings, by name.
+pub(crate) fn keys() -> impl Iterator<Item = &'static Key> {
+    let at = KEYS.partition_point(|key| key.name < "providers");
+    KEYS[..at].iter().chain(PROVIDERS.iter().flatten()).chain(&KEYS[at..])
+}
+
+/// Those of no service.
+const KEYS: &[Key] = &[
     Key {
         name: "daemon.idle_exit",
         kind: Kind::TimeOrNever,
         built_in: Some("10m"),
         in_projects: false,
-        variable: "AION_IDLE_EXIT",
+        variable: Some("AION_IDLE_EXIT"),
         about: "How long a daemon that a command started stays without work.",
     },
     Key {
@@ -51,7 +105,7 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::Port,
         built_in: Some("7717"),
         in_projects: false,
-        variable: "AION_PORT",
+        variable: Some("AION_PORT"),
         about: "The port that a daemon listens on; one that a command started takes another where \
                 it is in use.",
     },
@@ -60,7 +114,7 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::List,
         built_in: None,
         in_projects: false,
-        variable: "AION_NETWORK_ALLOW",
+        variable: Some("AION_NETWORK_ALLOW"),
         about: "Hosts that commands reach without asking: example.org, *.example.org, example.org:22.",
     },
     Key {
@@ -68,7 +122,7 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::List,
         built_in: None,
         in_projects: false,
-        variable: "AION_NETWORK_DENY",
+        variable: Some("AION_NETWORK_DENY"),
         about: "Hosts that no command reaches, and none asks for.",
     },
     Key {
@@ -76,7 +130,7 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::List,
         built_in: None,
         in_projects: false,
-        variable: "AION_NETWORK_PRIVATE",
+        variable: Some("AION_NETWORK_PRIVATE"),
         about: "Hosts that may lie in your own network; they are asked for like others.",
     },
     Key {
@@ -84,15 +138,23 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::Time,
         built_in: None,
         in_projects: true,
-        variable: "AION_MAX_TIME",
+        variable: Some("AION_MAX_TIME"),
         about: "After this time a run stops its team; without it 60m where there is no terminal.",
+    },
+    Key {
+        name: "run.model",
+        kind: Kind::Name,
+        built_in: None,
+        in_projects: false,
+        variable: Some("AION_MODEL"),
+        about: "The model that a run's lead thinks with, unless --model says otherwise.",
     },
     Key {
         name: "run.on_approval",
         kind: Kind::OneOf(&["wait", "deny", "fail"]),
         built_in: None,
         in_projects: true,
-        variable: "AION_ON_APPROVAL",
+        variable: Some("AION_ON_APPROVAL"),
         about: "What becomes of requests that only a person can decide, in a run.",
     },
     Key {
@@ -100,15 +162,30 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::OneOf(&["auto", "tree", "plain", "json", "none"]),
         built_in: Some("auto"),
         in_projects: true,
-        variable: "AION_PROGRESS",
+        variable: Some("AION_PROGRESS"),
         about: "How a run shows what happens.",
+    },
+    Key {
+        name: "run.provider",
+        kind: Kind::OneOf(&[
+            "anthropic",
+            "openai",
+            "openai-responses",
+            "gemini",
+            "ollama",
+            "compatible",
+        ]),
+        built_in: None,
+        in_projects: false,
+        variable: Some("AION_PROVIDER"),
+        about: "The service that a run's lead thinks with, unless --provider says otherwise.",
     },
     Key {
         name: "sandbox.local_sockets",
         kind: Kind::OneOf(&["closed", "open"]),
         built_in: Some("closed"),
         in_projects: false,
-        variable: "AION_SANDBOX_LOCAL_SOCKETS",
+        variable: Some("AION_SANDBOX_LOCAL_SOCKETS"),
         about: "Whether commands may use sockets in the file system, and so reach your programs that \
                 listen on one.",
     },
@@ -117,7 +194,7 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::OneOf(&["required", "ask", "off"]),
         built_in: Some("required"),
         in_projects: false,
-        variable: "AION_SANDBOX",
+        variable: Some("AION_SANDBOX"),
         about: "What becomes of commands where no sandbox works: none runs, or each is asked for; or \
                 there is no sandbox at all.",
     },
@@ -126,19 +203,19 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::List,
         built_in: None,
         in_projects: false,
-        variable: "AION_SANDBOX_WRITABLE",
+        variable: Some("AION_SANDBOX_WRITABLE"),
         about: "Directories beside the workspace that commands may write to, such as ~/.cargo.",
     },
 ];
 
 /// The setting of a name.
 pub(crate) fn find(name: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.name == name)
+    keys().find(|key| key.name == name)
 }
 
 /// The setting whose name is nearest to a word that is none.
 pub(crate) fn nearest(name: &str) -> Option<&'static str> {
-    KEYS.iter()
+    keys()
         .map(|key| (distance(key.name, name), key.name))
         .min()
         .filter(|(distance, _)| *distance <= 4)
@@ -162,6 +239,16 @@ impl Key {
             Kind::OneOf(words) => Err(format!("{text:?} is none of {}", words.join(", "))),
             Kind::List if Self::list(text).is_some() => Ok(()),
             Kind::List => Err(format!("{text:?} is no list of texts")),
+            Kind::Name if is_name(text) => Ok(()),
+            Kind::Name => Err(format!("{text:?} is no name; it has no blanks")),
+            Kind::Url => place(text).map(|_| ()),
+            // What stands there may be the secret itself: it is not repeated.
+            Kind::Reference if reference(text).is_some() => Ok(()),
+            Kind::Reference => {
+                Err("it has to be env:NAME, the name of a variable; a key itself is \
+                                    kept by aion auth login"
+                    .to_owned())
+            }
         }
     }
 
@@ -182,6 +269,31 @@ impl Key {
     pub(crate) fn time(text: &str) -> Option<Duration> {
         duration(text).ok()
     }
+}
+
+/// The variable that a reference names.
+pub(crate) fn reference(text: &str) -> Option<&str> {
+    let name = text.strip_prefix("env:")?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (!name.is_empty() && name.chars().all(fits) && !name.starts_with(|c: char| c.is_ascii_digit()))
+        .then_some(name)
+}
+
+/// An address of a service, as it is called: without a slash at its end.
+pub(crate) fn place(text: &str) -> Result<String, String> {
+    let bad = || "it has to begin with http:// or https://, and has no login, ? or #".to_owned();
+    let url = reqwest::Url::parse(text).map_err(|_| bad())?;
+    let usable = matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if usable { Ok(text.trim_end_matches('/').to_owned()) } else { Err(bad()) }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 200 && text.chars().all(|c| c.is_ascii_graphic())
 }
 
 /// How many letters one word is away from another (Levenshtein).
@@ -206,11 +318,23 @@ mod tests {
 
     #[test]
     fn built_in_values_are_values() {
-        for key in KEYS {
+        for key in keys() {
             if let Some(text) = key.built_in {
                 assert_eq!(key.check(text), Ok(()), "{}", key.name);
             }
         }
+    }
+
+    #[test]
+    fn names_are_in_order_and_each_is_there_once() {
+        let names: Vec<&str> = keys().map(|key| key.name).collect();
+        assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
+    }
+
+    #[test]
+    fn a_secret_in_the_place_of_a_reference_is_not_repeated() {
+        let key = find("providers.openai.key").unwrap();
+        assert!(!key.check("canary-1234").unwrap_err().contains("canary"));
     }
 
     #[test]
@@ -234,6 +358,18 @@ mod tests {
         check("run.on_approval", "yes", false);
         check("network.allow", "a.org, b.org", true);
         check("network.allow", "[1]", false);
+        check("providers.openai.base_url", "http://127.0.0.1:8000/v1", true);
+        for bad in
+            ["127.0.0.1:8000", "ftp://a", "http://ada:pw@a", "https://a?key=1", "https://a#b"]
+        {
+            check("providers.openai.base_url", bad, false);
+        }
+        check("providers.gemini.key", "env:GEMINI_API_KEY", true);
+        for bad in ["env:", "env:1A", "env:A B", "AIza", "env:A=B"] {
+            check("providers.gemini.key", bad, false);
+        }
+        check("providers.ollama.model", "qwen3:8b", true);
+        check("run.model", "two words", false);
         let two = Some(vec!["a.org".to_owned(), "b.org".to_owned()]);
         assert_eq!(
             (Key::list("a.org, b.org"), Key::list("[\"a.org\", \"b.org\"]")),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use aion_api::Exit;
 use toml::{Table, Value};
 
-use super::keys::{KEYS, Key, find, nearest};
+use super::keys::{Key, find, keys, nearest};
 use super::rules::TABLE;
 use crate::exit::Failure;
 use crate::terminal::clean_line;
@@ -124,7 +124,7 @@ impl Settings {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, Failure> {
         let mut settings = Self { values: BTreeMap::new(), warnings: Vec::new() };
-        for key in KEYS {
+        for key in keys() {
             if let Some(text) = key.built_in {
                 settings.values.insert(key.name, (text.to_owned(), Origin::BuiltIn));
             }
@@ -133,12 +133,11 @@ impl Settings {
         for path in [&paths.project, &paths.local].into_iter().flatten() {
             settings.file(path, true)?;
         }
-        for key in KEYS {
-            let Some(text) = variable(key.variable).filter(|text| !text.is_empty()) else {
-                continue;
-            };
-            key.check(&text).map_err(|why| invalid(key.variable, &why))?;
-            settings.values.insert(key.name, (text, Origin::Variable(key.variable)));
+        for key in keys() {
+            let Some(name) = key.variable else { continue };
+            let Some(text) = variable(name).filter(|text| !text.is_empty()) else { continue };
+            key.check(&text).map_err(|why| invalid(name, &why))?;
+            settings.values.insert(key.name, (text, Origin::Variable(name)));
         }
         Ok(settings)
     }
@@ -171,7 +170,8 @@ impl Settings {
             if is_secret(&name, value) {
                 let message = format!("{shown}: {} looks like a secret", clean_line(&name, 60));
                 return Err(Failure::new(Exit::Usage, "config.secret", message).with_hint(
-                    "files of settings are copied and shown; keep secrets in the environment",
+                    "files of settings are copied and shown; aion auth login keeps a key for you, \
+                     or keep it in the environment",
                 ));
             }
             let Some(key) = find(&name) else {
@@ -181,6 +181,16 @@ impl Settings {
                 self.warnings.push(format!("{shown}: there is no setting {name}{nearest}"));
                 continue;
             };
+            if of_a_project && key.name.starts_with("providers.") {
+                let message = format!(
+                    "{shown}: {name} may be set in your own file alone; a project must not say \
+                     where your keys and your work are sent"
+                );
+                return Err(Failure::new(Exit::Usage, "config.not_in_projects", message)
+                    .with_hint(format!(
+                        "take {name} out of {shown}; aion config path names your own file"
+                    )));
+            }
             if of_a_project && !key.in_projects {
                 self.warnings.push(format!("{shown}: only your own file may set {name}"));
                 continue;
@@ -291,6 +301,16 @@ mod tests {
         assert_eq!(code(&[("user.toml", "[run\n")], &[]), "config.unreadable");
         assert_eq!(code(&[("user.toml", "anthropic.api_key = \"x\"\n")], &[]), "config.secret");
         assert_eq!(code(&[(PROJECT, "note = \"sk-123\"\n")], &[]), "config.secret");
+        let place = "[providers.anthropic]\nbase_url = \"http://127.0.0.1:1\"\n";
+        for project in [PROJECT, LOCAL] {
+            assert_eq!(code(&[(project, place)], &[]), "config.not_in_projects");
+        }
+        let settings = read(&[("user.toml", place)], &[]).unwrap();
+        assert_eq!(settings.text("providers.anthropic.base_url"), Some("http://127.0.0.1:1"));
+        let (refused, message) =
+            read(&[("user.toml", "providers.openai.key = \"canary\"\n")], &[]).unwrap_err();
+        assert_eq!(refused, "config.invalid");
+        assert!(!message.contains("canary") && message.contains("auth login"), "{message}");
         let (_, message) = read(&[("user.toml", "daemon.port = 1\n[run\n")], &[]).unwrap_err();
         assert!(message.contains("line 2"), "{message}");
     }

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{KEYS, Kind};
+use super::keys::{Kind, keys};
 use super::rules::TABLE;
 
 /// The schema of a file of settings.
 pub(crate) fn schema() -> Value {
     let mut tables: Map<String, Value> = Map::new();
-    for key in KEYS {
-        let (table, field) = key.name.split_once('.').unwrap_or(("", key.name));
+    for key in keys() {
+        let (outer, field) = key.name.rsplit_once('.').unwrap_or(("", key.name));
         let mut value = match &key.kind {
             Kind::Time => json!({ "type": "string", "pattern": "^[1-9][0-9]*[smh]?$" }),
             Kind::TimeOrNever => {
@@ -18,15 +18,31 @@ pub(crate) fn schema() -> Value {
             Kind::Port => json!({ "type": "integer", "minimum": 0, "maximum": 65_535 }),
             Kind::OneOf(words) => json!({ "enum": words }),
             Kind::List => json!({ "type": "array", "items": { "type": "string" } }),
+            Kind::Name => json!({ "type": "string", "pattern": "^[!-~]+$" }),
+            Kind::Url => json!({ "type": "string", "pattern": "^https?://" }),
+            Kind::Reference => {
+                json!({ "type": "string", "pattern": "^env:[A-Za-z_][A-Za-z0-9_]*$" })
+            }
         };
         value["description"] = key.about.into();
         if let Some(text) = key.built_in {
             value["default"] = text.parse::<u16>().map_or_else(|_| text.into(), Value::from);
         }
-        let properties = tables.entry(table).or_insert_with(
-            || json!({ "type": "object", "additionalProperties": false, "properties": {} }),
-        );
-        properties["properties"][field] = value;
+        let (table, inner) = match outer.split_once('.') {
+            Some((table, inner)) => (table, Some(inner)),
+            None => (outer, None),
+        };
+        let properties = &mut tables.entry(table).or_insert_with(object)["properties"];
+        match inner {
+            Some(inner) => {
+                let inner =
+                    properties.as_object_mut().map(|all| all.entry(inner).or_insert_with(object));
+                if let Some(inner) = inner {
+                    inner["properties"][field] = value;
+                }
+            }
+            None => properties[field] = value,
+        }
     }
     let rules = |what: &str| {
         json!({
@@ -52,6 +68,10 @@ pub(crate) fn schema() -> Value {
         "additionalProperties": false,
         "properties": tables,
     })
+}
+
+fn object() -> Value {
+    json!({ "type": "object", "additionalProperties": false, "properties": {} })
 }
 
 #[cfg(test)]

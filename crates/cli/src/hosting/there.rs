@@ -12,9 +12,8 @@ use aion_core::id::TeamId;
 use aion_store::EventStore;
 use serde_json::{Map, Value};
 
-use super::{Member, Opened, Plan};
+use super::{Member, Opened, Plan, Who};
 use crate::client::Client;
-use crate::daemon::SCRIPTED;
 use crate::exit::Failure;
 use crate::git::{Repository, start_ref};
 use crate::history::{Folded, fold, last_lead_turn};
@@ -23,19 +22,19 @@ use crate::progress::Beginning;
 
 /// Begins a team; the daemon records the start of its work tree.
 pub(super) async fn begin(client: &Client, plan: Plan<'_>) -> Result<Opened, Failure> {
-    let Plan { name, workspace, task, scenario, members, mode, settings } = plan;
+    let Plan { name, workspace, task, lead, scenario, members, mode, settings } = plan;
     let (first, later) = if members.is_empty() { (Some(task), None) } else { (None, Some(task)) };
     let params = CreateTeamParams {
         name: Some(name.to_owned()),
         workspace: Some(workspace.display().to_string()),
         prompt: first,
         lead: LeadParams {
-            agent_type: Some(SCRIPTED.to_owned()),
-            model: None,
+            agent_type: Some(lead.agent_type.clone()),
+            model: lead.model.clone(),
             permission_mode: Some(mode_param(mode)),
         },
         settings: differing(&settings),
-        scenario: Some(scenario.to_owned()),
+        scenario: scenario.map(str::to_owned),
     };
     let team: TeamResponse = client.persist("/api/teams", &params).await?;
     if let Some(task) = later
@@ -47,7 +46,7 @@ pub(super) async fn begin(client: &Client, plan: Plan<'_>) -> Result<Opened, Fai
     }
     let id = TeamId::new(team.id)?;
     let from = Folded::new();
-    let beginning = beginning(&id, team.name, team.workspace);
+    let beginning = beginning(&id, team.name, team.workspace, Some(lead));
     let line = Line::there(client.clone(), id.to_string(), from.seq);
     Ok(Opened { id, line, beginning, from, last: None })
 }
@@ -78,11 +77,11 @@ async fn tell(
 }
 
 async fn bring_in(client: &Client, team: &str, members: &[Member]) -> Result<(), Failure> {
-    for (name, model) in members {
+    for Member { name, agent_type, model } in members {
         let params = SpawnAgentParams {
             name: name.to_string(),
             prompt: String::new(),
-            agent_type: Some(SCRIPTED.to_owned()),
+            agent_type: agent_type.clone(),
             model: model.clone(),
             color: None,
             plan_mode_required: false,
@@ -109,15 +108,15 @@ pub(super) async fn resume(
     bring_in(client, id.as_str(), members).await?;
     let from = fold(store, id, None).await?;
     let (name, workspace) = (from.team.name().to_owned(), from.team.workspace().to_owned());
-    let beginning = beginning(id, name, workspace);
+    let beginning = beginning(id, name, workspace, None);
     let last = last_lead_turn(store, id, from.seq).await?;
     let line = Line::there(client.clone(), id.to_string(), from.seq);
     Ok(Opened { id: id.clone(), line, beginning, from, last })
 }
 
-fn beginning(id: &TeamId, name: String, workspace: String) -> Beginning {
+fn beginning(id: &TeamId, name: String, workspace: String, lead: Option<Who>) -> Beginning {
     let start_ref = Repository::around(Path::new(&workspace))
         .filter(|repository| repository.has_start(id))
         .map(|_| start_ref(id));
-    Beginning { team: id.to_string(), name, workspace, start_ref }
+    Beginning { team: id.to_string(), name, workspace, start_ref, lead }
 }

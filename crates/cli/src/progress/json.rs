@@ -25,6 +25,8 @@ impl Watcher for JsonLines {
             name: beginning.name.clone(),
             workspace: beginning.workspace.clone(),
             start_ref: beginning.start_ref.clone(),
+            provider: beginning.thinks().map(|(provider, _)| provider.to_owned()),
+            model: beginning.thinks().and_then(|(_, model)| model).map(str::to_owned),
         })
     }
 

@@ -52,7 +52,12 @@ fn line(time: &str, team: &str, who: &str, word: &str, facts: &[(&str, String)])
 impl Watcher for Plain {
     fn begin(&mut self, beginning: &Beginning) -> Result<(), Failure> {
         self.name = clean_line(&beginning.name, 60).replace(' ', "-");
-        let facts = [("id", beginning.team.clone()), ("workspace", beginning.workspace.clone())];
+        let mut facts =
+            vec![("id", beginning.team.clone()), ("workspace", beginning.workspace.clone())];
+        if let Some((provider, model)) = beginning.thinks() {
+            facts.push(("provider", provider.to_owned()));
+            facts.extend(model.map(|model| ("model", model.to_owned())));
+        }
         self.write("team", "begins", &facts)
     }
 

@@ -224,6 +224,10 @@ impl Watcher for Tree {
     fn begin(&mut self, beginning: &Beginning) -> Result<(), Failure> {
         let name = clean_line(&beginning.name, 60);
         self.title = format!("{name}  ·  {}", clean_line(&beginning.workspace, 200));
+        if let Some((provider, model)) = beginning.thinks() {
+            let thinks = format!("  ·  {provider} {}", clean_line(model.unwrap_or_default(), 60));
+            self.title.push_str(thinks.trim_end());
+        }
         Ok(())
     }
 

@@ -1,7 +1,5 @@
 //! One tool call on its way: who calls, whom a text names, and how a refusal reads.
 
-use std::sync::Arc;
-
 use aion_agent::host::{HostError, ToolOutput};
 use aion_core::Rejection;
 use aion_core::command::{Caller, Command, Receipt};
@@ -10,7 +8,7 @@ use aion_core::id::{AgentName, SlotId, TurnId};
 use aion_core::prompt::quote;
 use aion_core::team::Team;
 
-use super::catalogue::Catalogue;
+use super::catalogue::Agents;
 use crate::handle::{Committed, SubmitError, TeamHandle};
 use crate::host::host_error;
 
@@ -34,7 +32,7 @@ pub struct CallContext {
 pub(super) struct Call<'a> {
     pub(super) handle: &'a TeamHandle,
     pub(super) context: &'a CallContext,
-    pub(super) catalogue: &'a Arc<Catalogue>,
+    pub(super) catalogue: &'a dyn Agents,
 }
 
 /// Why a call has no good answer.

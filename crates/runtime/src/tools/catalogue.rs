@@ -1,6 +1,29 @@
 //! Which agents and models can be had here; given by the composition root, never looked up.
 
+use std::fmt;
+use std::sync::Arc;
+
 use aion_backends::Availability;
+
+/// Who knows which agents can be had at present.
+pub trait Agents: Send + Sync + fmt::Debug + 'static {
+    /// All agents that are known, as they are at present.
+    fn catalogue(&self) -> Arc<Catalogue>;
+}
+
+/// Agents that never change.
+impl Agents for Catalogue {
+    fn catalogue(&self) -> Arc<Catalogue> {
+        Arc::new(self.clone())
+    }
+}
+
+/// The agents that somebody else knows, too.
+impl<T: Agents> Agents for Arc<T> {
+    fn catalogue(&self) -> Arc<Catalogue> {
+        T::catalogue(self)
+    }
+}
 
 /// All agents that are known here.
 #[derive(Clone, Debug, Default)]
@@ -18,8 +41,28 @@ pub struct CatalogueAgent {
     pub description: String,
     /// Whether it can be used here.
     pub availability: Availability,
+    /// What kind of agent it is.
+    pub kind: AgentKind,
     /// The models it can run, its own choice first.
     pub models: Vec<CatalogueModel>,
+}
+
+/// What kind of agent one is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentKind {
+    /// It plays the scenario of its team, and costs nothing.
+    Scenario,
+    /// It thinks with any model of a service, also with one that is not listed.
+    Service {
+        /// Where the service is called.
+        place: String,
+        /// Where the key comes from, if there is one; never the key.
+        key: Option<String>,
+        /// Whether a model that is not listed has a known price.
+        others_priced: bool,
+    },
+    /// It is a program, and runs the models that are listed, where any are.
+    Program,
 }
 
 /// One model of an agent.
@@ -29,6 +72,8 @@ pub struct CatalogueModel {
     pub id: String,
     /// What it is good for, in a few words.
     pub description: String,
+    /// Whether its price is known.
+    pub priced: bool,
 }
 
 impl Catalogue {
@@ -51,17 +96,40 @@ impl Catalogue {
                 join(usable)
             ));
         }
+        let closed = agent.kind == AgentKind::Program && !agent.models.is_empty();
         match model {
-            Some(model)
-                if !agent.models.is_empty() && agent.models.iter().all(|m| m.id != model) =>
-            {
-                Err(format!(
-                    "the agent {agent_type:?} has no model {model:?}; its models are: {}",
-                    join(agent.models.iter().map(|m| m.id.as_str()))
-                ))
-            }
+            Some(model) if closed && agent.models.iter().all(|m| m.id != model) => Err(format!(
+                "the agent {agent_type:?} has no model {model:?}; its models are: {}",
+                join(agent.models.iter().map(|m| m.id.as_str()))
+            )),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Whether what an agent spends is known before it is spent, so that a cap on money holds.
+    pub fn check_price(&self, agent_type: &str, model: Option<&str>) -> Result<(), String> {
+        let Some(agent) = self.agents.iter().find(|agent| agent.agent_type == agent_type) else {
+            return Ok(());
+        };
+        let AgentKind::Service { others_priced, .. } = &agent.kind else { return Ok(()) };
+        let model = model.or(agent.models.first().map(|model| model.id.as_str()));
+        let listed = agent.models.iter().find(|known| Some(known.id.as_str()) == model);
+        if listed.map_or(*others_priced, |model| model.priced) {
+            return Ok(());
+        }
+        Err(format!(
+            "the price of {} {} is not known, so that a budget in dollars cannot be kept; its \
+             price can be written into prices.toml beside your settings",
+            agent_type,
+            model.unwrap_or("without a model")
+        ))
+    }
+
+    /// The agent that a lead is where nobody says: one that plays scenarios where there is one to
+    /// play, else the best that can be used.
+    pub fn default_agent(&self, scenario: bool) -> Option<&CatalogueAgent> {
+        let plays = |agent: &&CatalogueAgent| agent.kind == AgentKind::Scenario;
+        self.usable().find(|agent| scenario && plays(agent)).or_else(|| self.usable().next())
     }
 
     /// The agents that can be used here, the best first.

@@ -254,17 +254,25 @@ async fn spawn(call: Call<'_>, input: Spawn) -> Answer {
     let parent = call
         .query(move |team| {
             let agent = team.agent(own)?;
-            Some((agent.agent_type().to_owned(), agent.conversation().clone()))
+            let own = (agent.agent_type().to_owned(), agent.model().map(str::to_owned));
+            Some((own, agent.conversation().clone()))
         })
         .await?;
-    let (own_type, parent_conversation) = parent.unzip();
-    let agent_type = input
-        .agent_type
-        .filter(|agent_type| !agent_type.trim().is_empty())
+    let (own, parent_conversation) = parent.unzip();
+    let (own_type, own_model) = own.unzip();
+    let wanted = input.agent_type.filter(|agent_type| !agent_type.trim().is_empty());
+    let model = input.model.filter(|model| !model.trim().is_empty());
+    // A member of the same agent thinks with the same model, unless another is asked for.
+    let same = wanted.is_none() || wanted == own_type;
+    let model = model.or(own_model.flatten().filter(|_| same));
+    let agent_type = wanted
         .or(own_type)
         .ok_or_else(|| Failure::Say("say in `agent_type` which agent it is".to_owned()))?;
-    let model = input.model.filter(|model| !model.trim().is_empty());
-    call.catalogue.check(&agent_type, model.as_deref())?;
+    let catalogue = call.catalogue.catalogue();
+    catalogue.check(&agent_type, model.as_deref())?;
+    if call.query(|team| team.budget().cap().is_some_and(|cap| cap.most.micro_usd > 0)).await? {
+        catalogue.check_price(&agent_type, model.as_deref())?;
+    }
     let mode =
         if input.plan_mode_required { PermissionMode::Plan } else { PermissionMode::Default };
     let member = MemberSpec {
@@ -364,7 +372,8 @@ async fn set_mode(call: Call<'_>, input: SetMode) -> Answer {
 }
 
 async fn list_models(call: Call<'_>, _: Nothing) -> Answer {
-    let agents = &call.catalogue.agents;
+    let catalogue = call.catalogue.catalogue();
+    let agents = &catalogue.agents;
     if agents.is_empty() {
         return Ok(told("No catalogue is known here; leave agent_type and model out."));
     }

@@ -14,6 +14,6 @@ mod schema;
 mod tasks;
 
 pub use call::CallContext;
-pub use catalogue::{Catalogue, CatalogueAgent, CatalogueModel};
+pub use catalogue::{AgentKind, Agents, Catalogue, CatalogueAgent, CatalogueModel};
 pub use registry::{TeamTools, ToolEffect, ToolOffer};
 pub(crate) use requests::{Ending, ending, leaves};

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::call::{Answer, Call, CallContext, Failure};
-use super::catalogue::{Catalogue, join};
+use super::catalogue::{Agents, join};
 use super::{members, messages, requests, tasks};
 use crate::handle::TeamHandle;
 
@@ -63,7 +63,7 @@ pub struct TeamTools {
     tools: Arc<[Tool]>,
     /// Each tool as a model sees it, in the same order: every model call is given them.
     specs: Arc<[Arc<ToolSpec>]>,
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<dyn Agents>,
 }
 
 impl Tool {
@@ -87,7 +87,7 @@ impl std::fmt::Debug for TeamTools {
 impl TeamTools {
     /// All tools, over a catalogue.
     #[must_use]
-    pub fn new(catalogue: Arc<Catalogue>) -> Self {
+    pub fn new(catalogue: Arc<dyn Agents>) -> Self {
         let all = [messages::tools(), tasks::tools(), requests::tools(), members::tools()];
         let tools: Arc<[Tool]> = all.into_iter().flatten().collect();
         let specs = tools.iter().map(|tool| Arc::new(spec(tool))).collect();
@@ -124,7 +124,7 @@ impl TeamTools {
     ) -> Result<ToolOutput, HostError> {
         let answer = match self.tools.iter().find(|tool| tool.name == name) {
             Some(tool) => {
-                let call = Call { handle, context, catalogue: &self.catalogue };
+                let call = Call { handle, context, catalogue: self.catalogue.as_ref() };
                 (tool.run)(call, input, &tool.schema).await
             }
             None => Err(Failure::Say(self.unknown(handle, context.caller, name).await)),

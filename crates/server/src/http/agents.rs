@@ -8,6 +8,7 @@ use aion_core::agent::{MemberSpec, PermissionMode};
 use aion_core::command::Command;
 use aion_core::event::Event;
 use aion_core::id::{AgentName, SlotId};
+use aion_core::team::Team;
 use aion_runtime::TeamHandle;
 use axum::Json;
 use axum::extract::State;
@@ -44,13 +45,20 @@ pub(crate) async fn spawn(
 ) -> Answer<Response> {
     let team = app.team(&principal, &team).await?;
     let name = AgentName::parse(&params.name).map_err(bad_name)?;
-    let lead_type =
-        app.read(&team, |team| team.lead().map(|lead| lead.agent_type().to_owned())).await?;
+    let read = |team: &Team| {
+        let lead = team.lead()?;
+        Some((lead.agent_type().to_owned(), lead.model().map(str::to_owned)))
+    };
+    let (lead, cap) = app.read(&team, move |team| (read(team), team.budget().cap())).await?;
+    let (lead_type, lead_model) = lead.unzip();
+    // A member of the same agent thinks with the same model, unless another is asked for.
+    let same = params.agent_type.is_none() || params.agent_type == lead_type;
+    let model = params.model.or(lead_model.flatten().filter(|_| same));
     let agent_type = params
         .agent_type
         .or(lead_type)
         .ok_or_else(|| Failure::invalid("agent.none", "the team has no lead to take after"))?;
-    check_agent(&app, &agent_type, params.model.as_deref())?;
+    check_agent(&app, &agent_type, model.as_deref(), cap)?;
     let conversation = match &key {
         // A repetition has to be the same command, to the letter.
         Some(key) => crate::convert::keyed_conversation(team.team(), key)?,
@@ -60,7 +68,7 @@ pub(crate) async fn spawn(
         name: name.clone(),
         label: None,
         agent_type,
-        model: params.model,
+        model,
         color: params.color,
         prompt: params.prompt,
         mode: if params.plan_mode_required {
@@ -323,11 +331,13 @@ pub(crate) async fn set_model(
 ) -> Answer<Response> {
     let handle = app.team(&principal, &team).await?;
     let slot = SlotId(slot);
-    let agent_type = app
-        .read(&handle, move |team| team.agent(slot).map(|agent| agent.agent_type().to_owned()))
+    let known = app
+        .read(&handle, move |team| {
+            Some((team.agent(slot)?.agent_type().to_owned(), team.budget().cap()))
+        })
         .await?;
-    if let Some(agent_type) = agent_type {
-        check_agent(&app, &agent_type, params.model.as_deref())?;
+    if let Some((agent_type, cap)) = known {
+        check_agent(&app, &agent_type, params.model.as_deref(), cap)?;
     }
     tell(&app, &principal, &team, key, Command::SetModel { slot, model: params.model }).await
 }

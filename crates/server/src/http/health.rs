@@ -1,7 +1,8 @@
 //! How the daemon is: health, numbers, and what agents it knows.
 
-use aion_api::{CatalogueAgentRow, CatalogueResponse, HealthResponse};
+use aion_api::{CatalogueAgentRow, CatalogueResponse, HealthResponse, ProviderRow};
 use aion_runtime::Availability;
+use aion_runtime::tools::AgentKind;
 use axum::Json;
 use axum::extract::State;
 use axum::http::header;
@@ -55,8 +56,9 @@ pub(crate) async fn metrics(State(app): State<App>, principal: Principal) -> Ans
     responses((status = 200, description = "The agents", body = CatalogueResponse), Problems)
 )]
 pub(crate) async fn catalogue(State(app): State<App>) -> Json<CatalogueResponse> {
-    let agents = &app.service.house().catalogue.agents;
-    let agents = agents
+    let catalogue = app.service.house().catalogue.catalogue();
+    let agents = catalogue
+        .agents
         .iter()
         .map(|agent| {
             let reason = match &agent.availability {
@@ -68,9 +70,19 @@ pub(crate) async fn catalogue(State(app): State<App>) -> Json<CatalogueResponse>
                 description: agent.description.clone(),
                 available: reason.is_none(),
                 reason,
+                provider: provider(&agent.kind),
                 models: agent.models.iter().map(|model| model.id.clone()).collect(),
             }
         })
         .collect();
     Json(CatalogueResponse { agents })
+}
+
+fn provider(kind: &AgentKind) -> Option<ProviderRow> {
+    match kind {
+        AgentKind::Service { place, key, others_priced: _ } => {
+            Some(ProviderRow { base_url: place.clone(), key_from: key.clone() })
+        }
+        AgentKind::Scenario | AgentKind::Program => None,
+    }
 }

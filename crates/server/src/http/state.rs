@@ -14,6 +14,7 @@ use axum::response::Response;
 
 use super::Problems;
 use super::answer::accepted;
+use super::teams::check_cap;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::convert::team_response;
@@ -160,6 +161,8 @@ pub(crate) async fn set_budget(
     let per_call = app.read(&team, |team| team.budget().cap().map(|cap| cap.per_call)).await?;
     let cap = (params != BudgetParams::default())
         .then(|| Cap { most, per_call: per_call.unwrap_or_default() });
+    let catalogue = app.service.house().catalogue.catalogue();
+    app.read(&team, move |team| check_cap(&catalogue, team, cap)).await??;
     let committed = app.submit(&team, &principal, key, Command::SetCap { cap }).await?;
     Ok(accepted(team.team(), &committed))
 }

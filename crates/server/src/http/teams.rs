@@ -9,8 +9,11 @@ use aion_api::{
 };
 use aion_core::Rejection;
 use aion_core::agent::{MemberSpec, PermissionMode};
+use aion_core::budget::Cap;
 use aion_core::command::{Caller, Command, Settings};
 use aion_core::id::{AgentName, TeamId};
+use aion_core::team::Team;
+use aion_runtime::tools::Catalogue;
 use aion_runtime::{CreateError, NewTeam, SubmitError, TeamHandle};
 use axum::Json;
 use axum::extract::State;
@@ -86,17 +89,20 @@ pub(super) async fn make(
         }
         None => house.ids.team(),
     };
-    let agent_type = match params.lead.agent_type {
-        Some(agent_type) => agent_type,
-        None => house.catalogue.usable().next().map(|agent| agent.agent_type.clone()).ok_or_else(
-            || Failure::invalid("agent.none", "no agent can be used here; see GET /api/agents"),
-        )?,
+    let agent_type = if let Some(agent_type) = params.lead.agent_type {
+        agent_type
+    } else {
+        let catalogue = house.catalogue.catalogue();
+        let agent = catalogue.default_agent(params.scenario.is_some());
+        agent.map(|agent| agent.agent_type.clone()).ok_or_else(|| {
+            Failure::invalid("agent.none", "no agent can be used here; see GET /api/agents")
+        })?
     };
-    check_agent(app, &agent_type, params.lead.model.as_deref())?;
     let settings = match params.settings {
         Some(settings) => patched(&Settings::default(), &settings)?,
         None => Settings::default(),
     };
+    check_agent(app, &agent_type, params.lead.model.as_deref(), settings.cap)?;
     let workspace = workspace(app, &id, params.workspace.as_deref()).await?;
     prepare(app, &id, &workspace, params.scenario).await?;
     let lead = MemberSpec {
@@ -261,13 +267,15 @@ pub(crate) async fn edit(
     Body(params): Body<EditTeamParams>,
 ) -> Answer<Response> {
     let team = app.team(&principal, &team).await?;
-    let plan = move |team: &aion_core::team::Team| {
+    let catalogue = app.service.house().catalogue.catalogue();
+    let plan = move |team: &Team| {
         if !seen.accepts(&team_tag(team)) {
             return Err(Failure::stale());
         }
         let mut commands = Vec::new();
         if let Some(settings) = params.settings {
             let settings = Box::new(patched(team.settings(), &settings)?);
+            check_cap(&catalogue, team, settings.cap)?;
             commands.push(Command::Configure { settings });
         }
         if let Some(name) = params.name {
@@ -393,13 +401,40 @@ pub(super) async fn show_as(app: &App, team: &TeamHandle, status: StatusCode) ->
     Ok((status, tagged(&tag, &body)).into_response())
 }
 
-/// Refuses an agent or a model that is not there, with those that are.
-pub(super) fn check_agent(app: &App, agent_type: &str, model: Option<&str>) -> Answer<()> {
-    let catalogue = &app.service.house().catalogue;
+/// Refuses an agent or a model that is not there, with those that are; and one whose price is not
+/// known where money is capped.
+pub(super) fn check_agent(
+    app: &App,
+    agent_type: &str,
+    model: Option<&str>,
+    cap: Option<Cap>,
+) -> Answer<()> {
+    let catalogue = app.service.house().catalogue.catalogue();
     catalogue.check(agent_type, model).map_err(|why| {
         Failure::invalid("agent.unknown", why)
             .with_choices(catalogue.usable().map(|agent| agent.agent_type.as_str()))
-    })
+    })?;
+    check_price(&catalogue, agent_type, model, cap)
+}
+
+/// Refuses a cap on money where somebody's price is not known.
+pub(super) fn check_cap(catalogue: &Catalogue, team: &Team, cap: Option<Cap>) -> Answer<()> {
+    team.agents()
+        .try_for_each(|agent| check_price(catalogue, agent.agent_type(), agent.model(), cap))
+}
+
+fn check_price(
+    catalogue: &Catalogue,
+    agent_type: &str,
+    model: Option<&str>,
+    cap: Option<Cap>,
+) -> Answer<()> {
+    match cap {
+        Some(cap) if cap.most.micro_usd > 0 => catalogue
+            .check_price(agent_type, model)
+            .map_err(|why| Failure::invalid("budget.price_unknown", why)),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Settings with a change merged in (RFC 7396).

@@ -8,7 +8,7 @@ use aion_core::command::{Caller, Settings, ToolProposal};
 use aion_core::hash::ActionHash;
 use aion_core::id::{AgentName, TurnId};
 use aion_core::permission::ToolClass;
-use aion_runtime::tools::{Catalogue, CatalogueAgent};
+use aion_runtime::tools::{AgentKind, Catalogue, CatalogueAgent};
 use aion_runtime::{Availability, Backends, House, NewTeam, TeamHandle, TeamService};
 use aion_server::{AccessToken, Server, ServerConfig};
 use aion_testkit::backend::{Stage, StandIn, StandInAgent};
@@ -90,6 +90,7 @@ impl World {
             agent_type: name.to_owned(),
             description: "for tests".to_owned(),
             availability,
+            kind: AgentKind::Program,
             models: Vec::new(),
         };
         let missing = Availability::Unavailable { reason: "it is not installed".to_owned() };

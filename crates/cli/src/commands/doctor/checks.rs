@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use aion_agent::models::Service;
 use aion_agent::sandbox::Wall;
 use aion_api::{AgentListResponse, AgentStatus, TeamListResponse};
 use aion_server::AccessToken;
@@ -16,6 +17,7 @@ use crate::client::{Client, Look, log_file, look};
 use crate::config::{Paths, Settings, written};
 use crate::daemon;
 use crate::paths::check_data_dir;
+use crate::services::{Found, Surroundings};
 use crate::walls;
 
 /// Files that a process should be able to have open.
@@ -40,7 +42,7 @@ pub(super) async fn all(dir: &Path) -> Vec<Check> {
         checks.extend(log(dir));
     }
     daemon_and_teams(dir, &mut checks).await;
-    checks.push(agents());
+    checks.push(providers());
     checks
 }
 
@@ -335,12 +337,40 @@ async fn teams(client: &Client) -> Vec<Check> {
     ]
 }
 
-fn agents() -> Check {
-    Check::warning(
-        "agents.providers",
-        "this version has no model provider: scenario files play the agents",
-        "aion run --script FILE, or aion demo",
-    )
+/// What a model could be thought with, as a daemon that is started from this shell sees it.
+fn providers() -> Check {
+    let id = "agents.providers";
+    let around = match Surroundings::read().and_then(|around| around.models().map(|_| around)) {
+        Ok(around) => around,
+        Err(failure) => return Check::failed(id, &failure, "see docs/providers.md"),
+    };
+    let found: Vec<Found> = Service::ALL.into_iter().map(|service| around.find(service)).collect();
+    let wrong = found
+        .iter()
+        .find_map(|found| Some((found, found.problem.as_ref()?)).filter(|_| found.meant));
+    if let Some((found, problem)) = wrong {
+        return Check::warning(
+            id,
+            format!("{}: {problem}", found.service.name()),
+            "aion providers shows all of them",
+        );
+    }
+    let usable: Vec<String> = found
+        .iter()
+        .filter(|found| found.problem.is_none())
+        .map(|found| match &found.key {
+            Some((_, from)) => format!("{} (key from {from})", found.service.name()),
+            None => found.service.name().to_owned(),
+        })
+        .collect();
+    if usable.is_empty() {
+        return Check::warning(
+            id,
+            "no key is set, and no Ollama answers: nobody to think with",
+            "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or aion auth login PROVIDER",
+        );
+    }
+    Check::ok(id, usable.join(", "))
 }
 
 #[cfg(test)]

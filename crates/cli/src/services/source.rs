@@ -1,0 +1,218 @@
+//! Who answers for an agent of this machine: its team's scenario, or a model of a service; what is
+//! kept is read anew for each agent that starts.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use aion_agent::models::{Catalogue as Models, ModelInfo, Price, Service, ServiceProvider};
+use aion_agent::provider::Provider;
+use aion_backends::{Availability, ProviderSource};
+use aion_core::id::TeamId;
+use aion_runtime::tools::{AgentKind, Agents, Catalogue, CatalogueAgent, CatalogueModel};
+
+use super::found::{Found, Surroundings, models_at};
+use super::http::Callers;
+use crate::daemon::SCRIPTED;
+use crate::exit::Failure;
+use crate::scenarios::Scenarios;
+
+/// How long what was found counts.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How many models of a service are listed for a team.
+const LISTED: usize = 12;
+
+/// All that can answer for an agent here.
+#[derive(Debug)]
+pub(crate) struct Services {
+    scenarios: Arc<Scenarios>,
+    callers: Callers,
+    /// What was found a moment ago. Only spares looking for each of many agents.
+    seen: Mutex<Option<(Instant, Arc<Catalogue>)>>,
+}
+
+impl Services {
+    /// With the scenarios of a data directory.
+    pub(crate) fn new(scenarios: Arc<Scenarios>) -> Self {
+        Self { scenarios, callers: Callers::default(), seen: Mutex::default() }
+    }
+
+    fn service(&self, service: Service, model: Option<&str>) -> Result<ServiceProvider, String> {
+        let around = Surroundings::read().map_err(said)?;
+        let found = around.find(service);
+        if let Some(problem) = found.problem {
+            return Err(format!("{}: {problem}", service.name()));
+        }
+        let models = models_at(around.models().map_err(said)?, &found);
+        let usual = || models.of(service).next().map(|model| model.id.clone());
+        let model = model.map(str::to_owned).or_else(|| found.model.clone()).or_else(usual);
+        let model = model.ok_or_else(|| {
+            let name = service.name();
+            format!(
+                "{name}: no model is named; aion models {name} lists them, and --model takes one"
+            )
+        })?;
+        let http = self.callers.of(&found.place)?;
+        ServiceProvider::new(found.config(), model, Arc::new(models), http)
+            .map_err(|why| why.to_string())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the end of the failure's way")]
+fn said(failure: Failure) -> String {
+    failure.message().to_owned()
+}
+
+impl ProviderSource for Services {
+    fn provider(
+        &self,
+        team: &TeamId,
+        agent_type: &str,
+        model: Option<&str>,
+    ) -> Result<Arc<dyn Provider>, String> {
+        if agent_type == SCRIPTED {
+            return self.scenarios.provider(team, agent_type, model);
+        }
+        let service = Service::from_name(agent_type)
+            .ok_or_else(|| format!("there is no agent {agent_type:?} here"))?;
+        Ok(Arc::new(self.service(service, model)?))
+    }
+}
+
+impl Agents for Services {
+    fn catalogue(&self) -> Arc<Catalogue> {
+        // Nothing in here can be half-done: a poisoned lock holds valid data.
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, catalogue)) = &*seen
+            && at.elapsed() < FRESH
+        {
+            return Arc::clone(catalogue);
+        }
+        let catalogue = Arc::new(self.look());
+        *seen = Some((Instant::now(), Arc::clone(&catalogue)));
+        catalogue
+    }
+}
+
+impl Services {
+    fn look(&self) -> Catalogue {
+        let (meant, others) = listed();
+        let order = if self.scenarios.plays_for_all() {
+            [vec![scripted()], meant, others]
+        } else {
+            [meant, vec![scripted()], others]
+        };
+        Catalogue { agents: order.into_iter().flatten().collect() }
+    }
+}
+
+/// The agent that plays scenarios.
+pub(crate) fn scripted() -> CatalogueAgent {
+    CatalogueAgent {
+        agent_type: SCRIPTED.to_owned(),
+        description: "plays the scenario that its team was given".to_owned(),
+        availability: Availability::Available,
+        kind: AgentKind::Scenario,
+        models: Vec::new(),
+    }
+}
+
+/// The services: those that can be used because the person pointed to them, and all others.
+pub(crate) fn listed() -> (Vec<CatalogueAgent>, Vec<CatalogueAgent>) {
+    let around = match Surroundings::read().and_then(|around| Ok((around.models()?, around))) {
+        Ok(around) => around,
+        Err(failure) => {
+            let reason = failure.message();
+            let unusable = |service| unusable(service, reason);
+            return (Vec::new(), Service::ALL.into_iter().map(unusable).collect());
+        }
+    };
+    let (models, around) = around;
+    let found = Service::ALL.into_iter().map(|service| around.find(service));
+    let (meant, others): (Vec<Found>, Vec<Found>) =
+        found.partition(|found| found.meant && found.problem.is_none());
+    let agents = |found: Vec<Found>| found.iter().map(|found| agent(found, &models)).collect();
+    (agents(meant), agents(others))
+}
+
+fn unusable(service: Service, reason: &str) -> CatalogueAgent {
+    CatalogueAgent {
+        agent_type: service.name().to_owned(),
+        description: description(service).to_owned(),
+        availability: Availability::Unavailable { reason: reason.to_owned() },
+        kind: AgentKind::Service { place: String::new(), key: None, others_priced: false },
+        models: Vec::new(),
+    }
+}
+
+fn agent(found: &Found, models: &Models) -> CatalogueAgent {
+    let models = models_at(models.clone(), found);
+    let own = found.model.iter().map(|id| model(id, models.find(found.service, id)));
+    let known = models.of(found.service).filter(|known| Some(&known.id) != found.model.as_ref());
+    let known = known.map(|known| model(&known.id, Some(known)));
+    // What stands for all that are not listed.
+    let others = models.find(found.service, "").and_then(|any| any.price);
+    CatalogueAgent {
+        agent_type: found.service.name().to_owned(),
+        description: description(found.service).to_owned(),
+        availability: match &found.problem {
+            None => Availability::Available,
+            Some(reason) => Availability::Unavailable { reason: reason.clone() },
+        },
+        kind: AgentKind::Service {
+            place: found.place.clone(),
+            key: found.key.as_ref().map(|(_, from)| from.to_string()),
+            others_priced: others.is_some(),
+        },
+        models: own.chain(known).take(LISTED).collect(),
+    }
+}
+
+fn model(id: &str, known: Option<&ModelInfo>) -> CatalogueModel {
+    let price = known.and_then(|known| known.price);
+    let description = match price {
+        None => "its price is not known".to_owned(),
+        Some(price) if price == Price::default() => "costs nothing".to_owned(),
+        Some(price) => {
+            format!(
+                "{} read, {} written, a million tokens",
+                dollars(price.input),
+                dollars(price.output)
+            )
+        }
+    };
+    CatalogueModel { id: id.to_owned(), description, priced: price.is_some() }
+}
+
+/// Millionths of a dollar, as people write them.
+pub(crate) fn dollars(micro: u64) -> String {
+    let text = format!("${}.{:06}", micro / 1_000_000, micro % 1_000_000);
+    let short = text.trim_end_matches('0');
+    let decimals = short.rsplit('.').next().map_or(0, str::len);
+    format!("{short}{}", "0".repeat(2_usize.saturating_sub(decimals)))
+}
+
+fn description(service: Service) -> &'static str {
+    match service {
+        Service::Anthropic => "models of Anthropic",
+        Service::OpenAi => "models of OpenAI, by Chat Completions",
+        Service::OpenAiResponses => "models of OpenAI, by Responses",
+        Service::Gemini => "models of Google",
+        Service::Ollama => "models that Ollama runs",
+        Service::Compatible => "models of a service that speaks as OpenAI does",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_written_as_people_write_them() {
+        for (micro, expect) in
+            [(0, "$0.00"), (2_000_000, "$2.00"), (75_000, "$0.075"), (1_250_000, "$1.25")]
+        {
+            assert_eq!(dollars(micro), expect);
+        }
+    }
+}
