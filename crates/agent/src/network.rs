@@ -11,9 +11,12 @@ mod host;
 mod judge;
 mod outside;
 mod proxy;
+mod web;
 
 pub use self::gate::{Gate, HostAsk};
 pub use self::host::{HostName, Rule};
 pub use self::judge::{Network, NetworkRules, Pass};
 pub use self::outside::{Internet, Outside};
 pub use self::proxy::Opening;
+pub(crate) use self::web::{Address, Page};
+pub use self::web::{ReadAuthorities, Web};

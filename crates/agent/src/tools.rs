@@ -6,12 +6,14 @@
 mod background;
 mod bash;
 mod edit;
+mod fetch;
 mod files;
 mod glob;
 mod grep;
 mod image;
 mod input;
 mod output;
+mod page;
 mod place;
 mod project;
 mod read;
@@ -36,7 +38,7 @@ use self::shells::Shells;
 use crate::host::{Rules, ToolOutput, ToolSpec};
 use crate::identity::blocking_as;
 use crate::leash::LeashConfig;
-use crate::network::Gate;
+use crate::network::{Gate, Web};
 use crate::permission::{Rulebook, Subject};
 use crate::sandbox::{Sandbox, Violation};
 
@@ -78,6 +80,8 @@ pub struct ToolConfig {
     pub environment: Vec<(OsString, OsString)>,
     /// What commands are run by.
     pub sandbox: Arc<Sandbox>,
+    /// The way to pages of the web, if there is one.
+    pub web: Option<Arc<Web>>,
 }
 
 /// What a running call has around it.
@@ -105,7 +109,13 @@ impl ToolConfig {
             .into_iter()
             .filter(|(name, _)| VISIBLE_VARIABLES.iter().any(|visible| name == visible))
             .collect();
-        Self { leash, environment, sandbox }
+        Self { leash, environment, sandbox, web: None }
+    }
+
+    /// With a way to pages of the web.
+    #[must_use]
+    pub fn with_web(self, web: Arc<Web>) -> Self {
+        Self { web: Some(web), ..self }
     }
 }
 
@@ -138,20 +148,22 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The same call, for which files that a rule keeps from being read are not there.
+    /// The same call, for which files that a rule keeps from being read are not there, and hosts
+    /// that a rule denies are not reached.
     #[must_use]
     pub fn hiding(mut self, book: &Arc<Rulebook>) -> Self {
-        if book.hides_some() {
-            match &mut self.action {
-                Action::Glob(call) => call.hide(Arc::clone(book)),
-                Action::Grep(call) => call.hide(Arc::clone(book)),
-                Action::Read(_)
-                | Action::Write(_)
-                | Action::Edit(_)
-                | Action::Bash(_)
-                | Action::BashOutput(_)
-                | Action::KillShell(_) => {}
-            }
+        match &mut self.action {
+            Action::Glob(call) if book.hides_some() => call.hide(Arc::clone(book)),
+            Action::Grep(call) if book.hides_some() => call.hide(Arc::clone(book)),
+            Action::WebFetch(call) => call.obey(book),
+            Action::Glob(_)
+            | Action::Grep(_)
+            | Action::Read(_)
+            | Action::Write(_)
+            | Action::Edit(_)
+            | Action::Bash(_)
+            | Action::BashOutput(_)
+            | Action::KillShell(_) => {}
         }
         self
     }
@@ -168,6 +180,7 @@ enum Action {
     Bash(bash::Bash),
     BashOutput(background::Output),
     KillShell(background::Kill),
+    WebFetch(fetch::Fetch),
 }
 
 static SPECS: LazyLock<Vec<Arc<ToolSpec>>> = LazyLock::new(|| {
@@ -184,6 +197,8 @@ static SPECS: LazyLock<Vec<Arc<ToolSpec>>> = LazyLock::new(|| {
     all.into_iter().map(Arc::new).collect()
 });
 
+static FETCH: LazyLock<Arc<ToolSpec>> = LazyLock::new(|| Arc::new(fetch::spec()));
+
 impl Toolbox {
     /// The tools for a workspace.
     pub fn new(workspace: PathBuf, config: Arc<ToolConfig>) -> Self {
@@ -199,13 +214,15 @@ impl Toolbox {
     }
 
     /// The tools as a model sees them.
-    pub fn specs() -> Vec<Arc<ToolSpec>> {
-        SPECS.clone()
+    pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
+        let web = self.config.web.is_some().then(|| Arc::clone(&FETCH));
+        SPECS.iter().cloned().chain(web).collect()
     }
 
     /// Whether a tool of this name is one of them.
-    pub fn has(tool: &str) -> bool {
+    pub fn has(&self, tool: &str) -> bool {
         SPECS.iter().any(|spec| spec.name == tool)
+            || (tool == FETCH.name && self.config.web.is_some())
     }
 
     /// Whether a tool only looks, as long as it looks inside the workspace.
@@ -261,6 +278,7 @@ impl Toolbox {
             "Bash" => bash::prepare(&root, input),
             "BashOutput" => background::prepare_output(input),
             "KillShell" => background::prepare_kill(input),
+            "WebFetch" => fetch::prepare(input),
             other => Err(format!("There is no coding tool {other:?}.")),
         }
     }
@@ -316,6 +334,7 @@ impl Toolbox {
             Action::KillShell(call) => {
                 call.run(Arc::clone(&self.shells), self.config.sandbox.stands(), around).boxed()
             }
+            Action::WebFetch(call) => call.run(self.config.web.clone(), around).boxed(),
             Action::Read(call) => blocking(move || call.run(&seen)),
             Action::Write(call) => blocking(move || call.run(&seen)),
             Action::Edit(call) => blocking(move || call.run(&seen)),

@@ -21,4 +21,4 @@ pub(crate) use self::place::{DaemonFile, Look, look};
 pub(crate) use self::reach::{connect, connect_local, target};
 pub(crate) use self::socket::{Heard, Listening};
 pub(crate) use self::start::{Start, last_lines, log_file, start};
-pub(crate) use self::tls::{with_tls, without_tls};
+pub(crate) use self::tls::{with_authorities, with_tls, without_tls};

@@ -7,13 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aion_agent::leash::{DirectoryLedger, LeashConfig};
+use aion_agent::network::Web;
 use aion_agent::runtime::RuntimeConfig;
 use aion_agent::sandbox::Sandbox;
 use aion_agent::tools::ToolConfig;
 use aion_backends::{Backend, Environment, InProcessBackend, InProcessConfig, ProviderSource};
 use aion_runtime::{Backends, House, TeamService};
 use aion_store::{EventStore, SqliteOptions, SqliteStore};
+use tokio_rustls::rustls::ClientConfig;
 
+use crate::client::with_authorities;
 use crate::exit::Failure;
 use crate::paths::{check_data_dir, prepare_data_dir};
 use crate::policy::Files;
@@ -96,10 +99,12 @@ impl Daemon {
         let leash = LeashConfig::by_own_binary(Some(Arc::new(ledger))).map_err(fail)?;
         let sandbox = Arc::new(sandbox(dir)?);
         look_for_a_wall(&sandbox);
-        let config = InProcessConfig {
-            runtime: Arc::new(RuntimeConfig::default()),
-            tools: Arc::new(ToolConfig::new(leash, Arc::clone(&sandbox), env::vars_os())),
-        };
+        let mut tools = ToolConfig::new(leash, Arc::clone(&sandbox), env::vars_os());
+        if let Some(network) = sandbox.network() {
+            tools = tools.with_web(Arc::new(Web::new(Arc::clone(network), authorities)));
+        }
+        let config =
+            InProcessConfig { runtime: Arc::new(RuntimeConfig::default()), tools: Arc::new(tools) };
         let services = Arc::new(Services::new(scenarios));
         let backend =
             InProcessBackend::new(Arc::clone(&services) as Arc<dyn ProviderSource>, config);
@@ -127,6 +132,11 @@ impl Daemon {
         // A store that is not let go of is found whole by its log all the same.
         let _ = tokio::task::spawn_blocking(move || drop(store)).await;
     }
+}
+
+/// The authorities of this machine, for pages of the web.
+fn authorities() -> Result<Arc<ClientConfig>, String> {
+    with_authorities(None).map_err(|failure| failure.message().to_owned())
 }
 
 /// Looks for the wall while nobody waits for it yet.

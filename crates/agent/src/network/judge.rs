@@ -54,6 +54,14 @@ impl Pass {
         Self { gate, known: Arc::default() }
     }
 
+    /// With a host that somebody has allowed already; what the person denies stays denied.
+    pub(crate) fn allowing(self, host: &str) -> Self {
+        if let Ok(host) = HostName::parse(host) {
+            self.known().insert(host, Arc::new(OnceCell::new_with(Some(Ok(())))));
+        }
+        self
+    }
+
     async fn decide(&self, host: &HostName) -> Result<(), String> {
         let Some(gate) = &self.gate else {
             return Err(format!("{host} is not allowed, and nobody can be asked here"));
@@ -99,6 +107,18 @@ impl Network {
         port: u16,
     ) -> Result<Vec<SocketAddr>, String> {
         self.addresses(pass, host, port).await.map_err(|refusal| match refusal {
+            Refusal::Refused(reason) | Refusal::Failed(reason) => reason,
+        })
+    }
+
+    /// A connection to a host that may be reached, for this process itself.
+    pub(super) async fn reach(
+        &self,
+        pass: &Pass,
+        host: &str,
+        port: u16,
+    ) -> Result<TcpStream, String> {
+        self.connect(pass, host, port).await.map_err(|refusal| match refusal {
             Refusal::Refused(reason) | Refusal::Failed(reason) => reason,
         })
     }

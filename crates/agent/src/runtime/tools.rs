@@ -122,7 +122,7 @@ impl Turn<'_> {
         for item in self.own().filter(|item| item.step == self.step) {
             let Content::Called { call, tool, input } = &item.content else { continue };
             let succeeded = |item: &Item| matches!(&item.content, Content::Got { call: c, ok: true, .. } if c == call);
-            if !Toolbox::has(tool)
+            if !self.runtime.tools.has(tool)
                 && self.own().any(succeeded)
                 && self.runtime.host.ended_turn(self.input.turn, tool, input).await?
             {
@@ -179,10 +179,14 @@ impl Turn<'_> {
         if matches!(began, Some(ToolCallState::Started { .. })) {
             return Ok(Performed { output: ToolOutput::failed(MAY_HAVE_RUN), journalled: true });
         }
-        if !Toolbox::has(&call.tool) {
+        if !self.runtime.tools.has(&call.tool) {
             let team_tools = host.team_tools();
             if !team_tools.iter().any(|spec| spec.name == call.tool) {
-                return Ok(Performed::refused(unknown_tool(&call.tool, &team_tools)));
+                return Ok(Performed::refused(unknown_tool(
+                    &call.tool,
+                    &self.runtime.tools.specs(),
+                    &team_tools,
+                )));
             }
             show(call.tool.clone());
             // Not given up half-way: mail that a tool has taken counts as read with its answer.
@@ -330,8 +334,7 @@ fn got(call: CallId, output: ToolOutput) -> Content {
     Content::Got { call, output: output.text, ok: output.ok, images: output.images }
 }
 
-fn unknown_tool(tool: &str, team_tools: &[Arc<ToolSpec>]) -> String {
-    let specs = Toolbox::specs();
+fn unknown_tool(tool: &str, specs: &[Arc<ToolSpec>], team_tools: &[Arc<ToolSpec>]) -> String {
     let names: Vec<&str> = specs.iter().chain(team_tools).map(|spec| spec.name.as_str()).collect();
     format!("There is no tool {tool:?}. The tools are: {}.", names.join(", "))
 }

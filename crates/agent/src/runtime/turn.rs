@@ -18,7 +18,6 @@ use super::model::Answer;
 use super::{AgentRuntime, Controls, TurnEnd, TurnInput};
 use crate::host::HostError;
 use crate::provider::{ModelRequest, ProviderError, StopReason};
-use crate::tools::Toolbox;
 
 /// The most bytes of a turn's last text that its end carries.
 const LAST_TEXT_BYTES: usize = 4 * 1024;
@@ -338,7 +337,7 @@ impl<'a> Turn<'a> {
     }
 
     fn request(&self) -> ModelRequest {
-        let mut tools = Toolbox::specs();
+        let mut tools = self.runtime.tools.specs();
         tools.extend(self.runtime.host.team_tools());
         let mut request = ModelRequest {
             agent: self.runtime.agent.clone(),

@@ -4,6 +4,7 @@
 
 mod background;
 mod crashes;
+mod fetches;
 mod fixture;
 mod identities;
 mod instructions;

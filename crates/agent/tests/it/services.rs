@@ -10,13 +10,12 @@ use aion_agent::models::{
 use aion_agent::provider::Provider;
 use aion_agent::runtime::{Controls, RuntimeConfig, TurnEnd};
 use aion_agent::scripted::Scenario;
-use aion_agent::tools::Toolbox;
 use aion_core::transcript::Content;
 use aion_core::turn::{TurnOutcome, Unavailable};
 use aion_testkit::house::{House, Judgement};
 use aion_testkit::model_server::{Fault, Format, ModelServer, Plan, Script, Seen};
 
-use crate::fixture::{fault, input, play, runtime, scripted};
+use crate::fixture::{fault, input, play, runtime, scripted, toolbox};
 
 const KEY: &str = "sk-canary-7f3a";
 
@@ -373,7 +372,8 @@ fn small(server: &ModelServer, service: Service, format: Format) -> ServiceProvi
         key: Some(Secret::new(KEY)),
     };
     // The tools take their part of every window.
-    let tools: usize = Toolbox::specs()
+    let tools: usize = toolbox(Path::new("/"))
+        .specs()
         .iter()
         .map(|tool| tool.description.len() + tool.input_schema.to_string().len())
         .sum();

@@ -27,7 +27,7 @@ pub(crate) fn with_tls() -> Result<reqwest::ClientBuilder, Failure> {
 }
 
 /// For a daemon elsewhere: the authorities of this machine, and one that the person named.
-pub(super) fn with_authorities(named: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
+pub(crate) fn with_authorities(named: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
     let mut roots = RootCertStore::empty();
     // One that cannot be read is one that is not trusted; the handshake then says so.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -107,7 +107,12 @@ fn house(dir: &Path, ledger: DirectoryLedger) -> Result<House> {
     let environment = ["PATH", MARK].into_iter().filter_map(visible).collect();
     let config = InProcessConfig {
         runtime: Arc::new(RuntimeConfig::default()),
-        tools: Arc::new(ToolConfig { leash, environment, sandbox: Arc::new(Sandbox::off()) }),
+        tools: Arc::new(ToolConfig {
+            leash,
+            environment,
+            sandbox: Arc::new(Sandbox::off()),
+            web: None,
+        }),
     };
     let backend = InProcessBackend::new(Arc::new(Arc::new(Chatter)), config);
     Ok(House::new(Arc::new(store), Backends::all(Arc::new(backend)), Catalogue::default()))
