@@ -44,6 +44,9 @@ pub enum RunLine {
         team: String,
         /// Its tasks.
         tasks: TaskCounts,
+        /// What the lead said last, as far as it is kept for notices.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<String>,
         /// What it cost, in US dollars, for reading only; absent where no price is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
@@ -141,6 +144,7 @@ mod tests {
                 status: RunStatus::NeedsInput,
                 team: "t1".to_owned(),
                 tasks: TaskCounts { completed: 2, in_progress: 1, pending: 0 },
+                answer: None,
                 cost_usd: Some(0.41),
                 branch: None,
                 duration_ms: 5_000,

@@ -266,9 +266,12 @@ pub(crate) fn describe(before: &Team, team: &Team, recorded: &Recorded) -> Happe
                 }
                 TurnOutcome::Done { .. } => ("idle", "has nothing more to do".to_owned(), Detail),
                 TurnOutcome::Interrupted => ("interrupted", "was interrupted".to_owned(), Step),
-                TurnOutcome::Unavailable { why, .. } => (
+                TurnOutcome::Unavailable { why, said, .. } => (
                     "unavailable",
-                    format!("cannot reach its model ({})", crate::view::word(why)),
+                    match said {
+                        Some(said) => format!("cannot reach its model: {said}"),
+                        None => format!("cannot reach its model ({})", crate::view::word(why)),
+                    },
                     Alert,
                 ),
                 TurnOutcome::Lost => {
@@ -278,7 +281,16 @@ pub(crate) fn describe(before: &Team, team: &Team, recorded: &Recorded) -> Happe
                     ("fault", format!("failed in its turn: {error}"), Alert)
                 }
             };
-            of(*slot, word, vec![("turn", turn.to_string())], clause, weight)
+            let mut facts = vec![("turn", turn.to_string())];
+            match outcome {
+                TurnOutcome::Unavailable { said: Some(why), .. }
+                | TurnOutcome::AgentFault { error: why } => facts.push(("why", why.clone())),
+                TurnOutcome::Unavailable { said: None, .. }
+                | TurnOutcome::Done { .. }
+                | TurnOutcome::Interrupted
+                | TurnOutcome::Lost => {}
+            }
+            of(*slot, word, facts, clause, weight)
         }
 
         Event::ToolProposed { slot, tool, description, verdict, .. } => {

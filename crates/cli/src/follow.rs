@@ -1,7 +1,7 @@
 //! Follows a team until it ends: shows what happens, carries answers and signals to it; the rules
 //! alone say what they lead to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use aion_core::agent::Hold;
@@ -70,6 +70,10 @@ pub(crate) struct Follow<'a> {
     passed: BTreeSet<RequestId>,
     /// Why the work of the lead came to nothing, if it did.
     broken: Option<End>,
+    /// What the lead said last, at the end of a turn.
+    last_words: Option<String>,
+    /// What the providers of members said that could not go on.
+    hindered: BTreeMap<SlotId, String>,
     /// Why something that the person wrote was never read to its end, if so.
     unread: Option<String>,
     /// How many turns may still end before all are asked to stop, where that is limited.
@@ -99,6 +103,8 @@ impl<'a> Follow<'a> {
             given: BTreeSet::new(),
             passed: BTreeSet::new(),
             broken,
+            last_words: None,
+            hindered: BTreeMap::new(),
             unread: None,
             turns_left: None,
             stopping: None,
@@ -113,6 +119,11 @@ impl<'a> Follow<'a> {
     /// The state after what was seen.
     pub(crate) fn team(&self) -> &Team {
         self.story.team()
+    }
+
+    /// What the lead said last.
+    pub(crate) fn last_words(&self) -> Option<&str> {
+        self.last_words.as_deref().map(str::trim).filter(|text| !text.is_empty())
     }
 
     /// Follows to the end.
@@ -197,8 +208,27 @@ impl<'a> Follow<'a> {
         if let (Event::TurnEnded { .. }, Some(left)) = (event, &mut self.turns_left) {
             *left = left.saturating_sub(1);
         }
+        if let Event::TurnEnded { slot, outcome, .. } = event {
+            match outcome {
+                TurnOutcome::Unavailable { said: Some(said), .. } => {
+                    self.hindered.insert(*slot, said.clone());
+                }
+                TurnOutcome::Unavailable { said: None, .. }
+                | TurnOutcome::Done { .. }
+                | TurnOutcome::Interrupted
+                | TurnOutcome::Lost
+                | TurnOutcome::AgentFault { .. } => {
+                    self.hindered.remove(slot);
+                }
+            }
+        }
         match event {
-            Event::TurnEnded { slot: SlotId::LEAD, outcome, .. } => self.broken = after(outcome),
+            Event::TurnEnded { slot: SlotId::LEAD, outcome, .. } => {
+                self.broken = after(outcome);
+                if let TurnOutcome::Done { last_text } = outcome {
+                    self.last_words.clone_from(last_text);
+                }
+            }
             Event::MessageDeadLettered {
                 message,
                 slot,
@@ -318,7 +348,9 @@ impl<'a> Follow<'a> {
         }
         let names: Vec<String> =
             held.iter().map(|slot| crate::view::name_of(team, *slot)).collect();
-        format!("{} cannot go on alone", names.join(", "))
+        let why = held.iter().find_map(|slot| self.hindered.get(slot));
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        format!("{} cannot go on alone{why}", names.join(", "))
     }
 
     /// Puts open requests to whoever decides. With `all` also those that others should answer.

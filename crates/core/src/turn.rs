@@ -126,6 +126,9 @@ pub enum TurnOutcome {
         why: Unavailable,
         /// When to try again; without a time a person has to act.
         until: Option<Timestamp>,
+        /// What the provider says of it, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<String>,
     },
     /// The house fell; its mail is requeued and marked redelivered, uncounted.
     Lost,

@@ -143,7 +143,9 @@ pub(crate) fn stream_end(team: &TeamId, event: &Event) -> Option<StreamFrame> {
     let Event::TurnEnded { turn, slot, outcome, .. } = event else { return None };
     let (kind, text) = match outcome {
         TurnOutcome::Done { .. } | TurnOutcome::Interrupted => ("finish", String::new()),
-        TurnOutcome::Unavailable { why, .. } => ("error", view::word(why)),
+        TurnOutcome::Unavailable { why, said, .. } => {
+            ("error", said.clone().unwrap_or_else(|| view::word(why)))
+        }
         TurnOutcome::Lost => ("error", "lost".to_owned()),
         TurnOutcome::AgentFault { error } => ("error", error.clone()),
     };

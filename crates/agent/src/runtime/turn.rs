@@ -126,15 +126,16 @@ impl<'a> Turn<'a> {
         Some(match halt {
             Halt::Host(HostError::TurnOver) => return None,
             Halt::Host(HostError::OverBudget) => {
-                TurnOutcome::Unavailable { why: Unavailable::Budget, until: None }
+                TurnOutcome::Unavailable { why: Unavailable::Budget, until: None, said: None }
             }
             // Nothing can be stored, so nothing more may happen; the mail goes back uncounted.
             Halt::Host(HostError::Unavailable(_)) => TurnOutcome::Lost,
             // The team could begin the turn anew at once, and it would end here again after another
             // model call: it waits as for a provider that is down.
-            Halt::Host(HostError::NoTranscript(_)) => TurnOutcome::Unavailable {
+            Halt::Host(HostError::NoTranscript(error)) => TurnOutcome::Unavailable {
                 why: Unavailable::Provider,
                 until: Some(self.after(self.runtime.config.unavailable_wait)),
+                said: Some(format!("its transcript could not be written: {error}")),
             },
             Halt::Host(error @ HostError::Refused(_)) => {
                 TurnOutcome::AgentFault { error: error.to_string() }
@@ -386,6 +387,7 @@ impl<'a> Turn<'a> {
 
     fn provider_outcome(&self, error: ProviderError) -> TurnOutcome {
         let config = &self.runtime.config;
+        let said = Some(error.to_string());
         let (why, until) = match error {
             ProviderError::Unavailable { retry_after, .. } => {
                 let wait = retry_after.unwrap_or(config.unavailable_wait);
@@ -403,7 +405,7 @@ impl<'a> Turn<'a> {
                 return TurnOutcome::AgentFault { error };
             }
         };
-        TurnOutcome::Unavailable { why, until }
+        TurnOutcome::Unavailable { why, until, said }
     }
 
     fn after(&self, wait: Duration) -> Timestamp {

@@ -198,17 +198,23 @@ async fn a_service_that_does_not_want_ends_the_turn_by_its_reason() {
         };
         let status = |status, wait: &str| Fault::Status { status, retry_after: Some(wait.into()) };
         // The team waits for so long, and sees it.
-        let TurnOutcome::Unavailable { why: Unavailable::RateLimit, until: Some(until) } =
+        let TurnOutcome::Unavailable { why: Unavailable::RateLimit, until: Some(until), .. } =
             end(status(429, "90")).await
         else {
             panic!("{service:?}");
         };
         assert_eq!(until.0, 91_000, "{service:?}");
         let down = end(status(503, "0")).await;
-        let provider = TurnOutcome::Unavailable { why: Unavailable::Provider, until: Some(until) };
+        let provider =
+            TurnOutcome::Unavailable { why: Unavailable::Provider, until: Some(until), said: None };
         assert_eq!(std::mem::discriminant(&down), std::mem::discriminant(&provider));
         let login = end(status(401, "0")).await;
-        assert_eq!(login, TurnOutcome::Unavailable { why: Unavailable::Login, until: None });
+        let TurnOutcome::Unavailable { why: Unavailable::Login, until: None, said: Some(said) } =
+            login
+        else {
+            panic!("{login:?}");
+        };
+        assert!(said.contains("401") && !said.contains(KEY), "{said}");
         let broken = end(Fault::Cut { after: 2 }).await;
         assert!(
             matches!(broken, TurnOutcome::Unavailable { why: Unavailable::Provider, .. }),

@@ -330,16 +330,20 @@ async fn a_provider_that_cannot_answer_is_nobodys_fault() {
         vec![Err(ProviderError::Fatal("the model does not exist".into()))],
     ]);
     let runtime = runtime(provider, &house, dir.path());
-    let unavailable = |why, until: Option<u64>| TurnOutcome::Unavailable {
+    let unavailable = |why, until: Option<u64>, said: &str| TurnOutcome::Unavailable {
         why,
         until: until.map(|seconds| Timestamp(1_000 + seconds * 1_000)),
+        said: Some(said.to_owned()),
     };
+    let (down, broken) = ("reach the model: 503", "read the model's answer to its end: reset");
+    let (pause, login) =
+        ("call the model: it asks for a pause", "log in to the model's service: the key is gone");
     for (turn, outcome) in [
-        unavailable(Unavailable::Provider, Some(5)),
-        unavailable(Unavailable::Provider, Some(30)),
-        unavailable(Unavailable::RateLimit, Some(60)),
-        unavailable(Unavailable::Login, None),
-        unavailable(Unavailable::Provider, Some(30)),
+        unavailable(Unavailable::Provider, Some(5), down),
+        unavailable(Unavailable::Provider, Some(30), down),
+        unavailable(Unavailable::RateLimit, Some(60), pause),
+        unavailable(Unavailable::Login, None, login),
+        unavailable(Unavailable::Provider, Some(30), broken),
         TurnOutcome::AgentFault { error: "the model does not exist".into() },
     ]
     .into_iter()
@@ -390,7 +394,7 @@ async fn every_call_but_the_first_is_reserved_and_the_one_before_settled() {
     house.allow_calls(1);
     let budgeted = aion_agent::runtime::TurnInput { budgeted: true, ..input(1, "go") };
     let end = play(&runtime, &mut requests, budgeted).await;
-    let outcome = TurnOutcome::Unavailable { why: Unavailable::Budget, until: None };
+    let outcome = TurnOutcome::Unavailable { why: Unavailable::Budget, until: None, said: None };
     assert_eq!(end, TurnEnd::Ended { outcome, usage: Some(usage(20)) });
     let reserved: Vec<Act> =
         house.acts().into_iter().filter(|act| matches!(act, Act::Reserved(_))).collect();
@@ -491,6 +495,7 @@ async fn a_transcript_that_cannot_be_written_ends_no_turn_at_once_again() {
     let unavailable = TurnOutcome::Unavailable {
         why: Unavailable::Provider,
         until: Some(Timestamp(1_000 + 30_000)),
+        said: Some("its transcript could not be written: the disk is full".to_owned()),
     };
     let fault = TurnOutcome::AgentFault { error: "the house refuses it: the disk is full".into() };
     for (turn, (error, outcome)) in [

@@ -34,7 +34,7 @@ use crate::interrupt::Signals;
 use crate::paths::data_dir;
 use crate::progress::{Beginning, JsonLines, Plain, Quiet, Tree, Watcher};
 use crate::scenarios;
-use crate::terminal::{clean_line, is_screen};
+use crate::terminal::{clean_line, clean_text, is_screen};
 use crate::{output, view};
 
 /// The longest run where nobody watches, unless another time is given.
@@ -125,9 +125,9 @@ pub(super) async fn run(args: Run, json: bool) -> Outcome {
             // There is nobody to tell.
             return Ok(end);
         }
-        let team = follow.team();
+        let (team, answer) = (follow.team(), follow.last_words());
         let other = args.data.data_dir.as_deref();
-        conclude(&end, team, &beginning, progress, began, other)?;
+        conclude(&end, team, answer, &beginning, progress, began, other)?;
         Ok(end)
     });
     // It holds on to what is closed next.
@@ -336,6 +336,7 @@ fn status(end: &End) -> RunStatus {
 fn conclude(
     end: &End,
     team: &Team,
+    answer: Option<&str>,
     beginning: &Beginning,
     progress: Progress,
     began: Instant,
@@ -364,11 +365,15 @@ fn conclude(
             status: status(end),
             team: beginning.team.clone(),
             tasks,
+            answer: answer.map(str::to_owned),
             cost_usd,
             branch: None,
             duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             reason,
         });
+    }
+    if let Some(answer) = answer {
+        output::line(&format!("\n{}\n", clean_text(answer)))?;
     }
     let all = tasks.completed + tasks.in_progress + tasks.pending;
     let seconds = began.elapsed().as_secs();

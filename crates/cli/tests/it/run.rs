@@ -130,7 +130,7 @@ fn progress_is_lines_json_or_nothing_where_there_is_no_terminal() {
             assert!(!ran.stdout.contains('\u{1b}'));
         }
         let ran = show("none");
-        assert!(ran.stdout.starts_with("completed"), "{ran:#?}");
+        assert!(ran.stdout.starts_with("\nIt is written.\n\ncompleted"), "{ran:#?}");
         assert!(show("json").lines().len() > 5);
     });
 }

@@ -36,6 +36,10 @@ impl Team {
             TurnOutcome::AgentFault { error } => {
                 TurnOutcome::AgentFault { error: shorten(error, LAST_TEXT_BYTES) }
             }
+            TurnOutcome::Unavailable { why, until, said: Some(text) } => {
+                let said = Some(shorten(text, LAST_TEXT_BYTES));
+                TurnOutcome::Unavailable { why: *why, until: *until, said }
+            }
             other => other.clone(),
         };
         let mail: Vec<MessageId> = turn.mail.keys().copied().collect();
@@ -64,7 +68,7 @@ impl Team {
                 self.dead_letter(d, agent, &requeued, error);
                 self.notice(d, agent, turn, IdleReason::Failed, Some(error.clone()));
             }
-            TurnOutcome::Unavailable { why, until } => {
+            TurnOutcome::Unavailable { why, until, .. } => {
                 let hold = match why {
                     Unavailable::Budget => Hold::Budget,
                     Unavailable::Login => Hold::Provider { until: None },

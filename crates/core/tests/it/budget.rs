@@ -33,7 +33,7 @@ fn what_is_reserved_and_used_never_passes_the_cap() {
     assert_eq!(w.no(Caller::Agent(ANN), &more(30, 31)), Rejection::OverBudget);
     w.ok(Caller::Agent(ANN), &more(30, 30));
     assert_eq!((w.team.budget().used(), w.team.budget().reserved()), (tokens(30), tokens(70)));
-    let outcome = TurnOutcome::Unavailable { why: Unavailable::Budget, until: None };
+    let outcome = TurnOutcome::Unavailable { why: Unavailable::Budget, until: None, said: None };
     w.ok(Caller::System, &Command::EndTurn { turn: ann, outcome, usage: Some(used(30)) });
     assert_eq!(w.team.agent(ANN).unwrap().holds().next(), Some(Hold::Budget));
     assert_eq!((w.team.budget().used(), w.team.budget().reserved()), (tokens(60), tokens(40)));
@@ -107,7 +107,7 @@ fn room_that_comes_back_frees_who_waited_for_it() {
     let bob = w.wake(BOB);
     let more = Command::ReserveCall { turn: ann, usage: used(30), worst: tokens(31) };
     assert_eq!(w.no(Caller::Agent(ANN), &more), Rejection::OverBudget);
-    let outcome = TurnOutcome::Unavailable { why: Unavailable::Budget, until: None };
+    let outcome = TurnOutcome::Unavailable { why: Unavailable::Budget, until: None, said: None };
     w.ok(Caller::System, &Command::EndTurn { turn: ann, outcome, usage: Some(used(10)) });
     assert!(!w.is_active(ANN));
     let outcome = TurnOutcome::Done { last_text: None };

@@ -72,7 +72,7 @@ fn a_provider_outage_of_ten_minutes_dead_letters_nothing_and_makes_no_empty_turn
     while w.now < end {
         let until = Some(w.now + Millis::seconds(30));
         let why = Unavailable::Provider;
-        w.end_as(ANN, TurnOutcome::Unavailable { why, until });
+        w.end_as(ANN, TurnOutcome::Unavailable { why, until, said: None });
         assert!(!w.is_active(ANN));
         assert_eq!(w.team.agent(ANN).unwrap().holds().next(), Some(Hold::Provider { until }));
         assert_eq!(w.team.poll_timeout().map(|(at, _)| at), until);
@@ -408,6 +408,6 @@ fn a_pause_of_no_time_is_a_pause() {
     let mut w = World::new();
     w.wake(ANN);
     let until = Some(w.now);
-    w.end_as(ANN, TurnOutcome::Unavailable { why: Unavailable::RateLimit, until });
+    w.end_as(ANN, TurnOutcome::Unavailable { why: Unavailable::RateLimit, until, said: None });
     assert!(!w.is_active(ANN));
 }

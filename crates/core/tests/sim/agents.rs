@@ -414,7 +414,8 @@ impl World {
         let worst = Amount { tokens: self.rng.below(500), micro_usd: self.rng.below(100) };
         let reply = self.submit(Caller::Agent(slot), Command::ReserveCall { turn, usage, worst });
         if matches!(reply, Reply::Rejected(Rejection::OverBudget)) {
-            let outcome = TurnOutcome::Unavailable { why: Unavailable::Budget, until: None };
+            let outcome =
+                TurnOutcome::Unavailable { why: Unavailable::Budget, until: None, said: None };
             self.end_turn(slot, generation, turn, outcome);
             return true;
         }
@@ -509,13 +510,15 @@ impl World {
             Do::Unavailable => {
                 let wait = self.rng.pick(&[5_000, 60_000, 600_000]).copied().unwrap_or(0);
                 let until = Some(now + Millis(wait));
-                TurnOutcome::Unavailable { why: Unavailable::Provider, until }
+                TurnOutcome::Unavailable { why: Unavailable::Provider, until, said: None }
             }
             Do::RateLimit => {
                 let until = Some(now + Millis::seconds(30));
-                TurnOutcome::Unavailable { why: Unavailable::RateLimit, until }
+                TurnOutcome::Unavailable { why: Unavailable::RateLimit, until, said: None }
             }
-            Do::Login => TurnOutcome::Unavailable { why: Unavailable::Login, until: None },
+            Do::Login => {
+                TurnOutcome::Unavailable { why: Unavailable::Login, until: None, said: None }
+            }
             Do::Crash => {
                 self.process_exit(slot, generation, "it crashed");
                 return false;

@@ -105,6 +105,7 @@ impl World {
                 let outcome = TurnOutcome::Unavailable {
                     why: Unavailable::Provider,
                     until: Some(self.now() + Millis::minutes(2)),
+                    said: None,
                 };
                 self.submit_with(
                     vec![(Caller::Agent(slot), Command::EndTurn { turn, outcome, usage: None })],

@@ -193,7 +193,7 @@ fn ended_turns_have_consequences(model: &mut Model) {
         }
         let Some(member) = model.members.get(&slot) else { continue };
         match outcome {
-            TurnOutcome::Unavailable { why, until } => {
+            TurnOutcome::Unavailable { why, until, .. } => {
                 let held = match why {
                     Unavailable::Budget => member.holds.contains(&Hold::Budget),
                     Unavailable::Login => member.holds.contains(&Hold::Provider { until: None }),

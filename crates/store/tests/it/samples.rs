@@ -470,7 +470,11 @@ fn outcomes() -> Vec<(&'static str, TurnOutcome)> {
         ("interrupted", TurnOutcome::Interrupted),
         (
             "unavailable",
-            TurnOutcome::Unavailable { why: Unavailable::RateLimit, until: Some(Timestamp(99)) },
+            TurnOutcome::Unavailable {
+                why: Unavailable::RateLimit,
+                until: Some(Timestamp(99)),
+                said: None,
+            },
         ),
         ("lost", TurnOutcome::Lost),
         ("agent_fault", TurnOutcome::AgentFault { error: "it panicked".to_owned() }),
