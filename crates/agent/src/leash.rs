@@ -15,7 +15,7 @@ mod processes;
 pub use self::child::{LeashConfig, Leashed, LeashedCommand, spawn};
 pub use self::keeper::leash_main;
 pub use self::ledger::{DirectoryLedger, LeashEntry, LeashLedger, reap};
-pub(crate) use self::processes::{Process, below};
+pub(crate) use self::processes::{Process, below, end_all_below};
 pub use self::processes::{birth, boot_id};
 
 /// The variable by which a helper's descendants are known, whatever group or session they move to.

@@ -113,6 +113,7 @@ fn kill_descendants() {
             continue;
         }
         quiet = 0;
+        left.iter().for_each(Process::stop);
         left.iter().for_each(Process::kill);
         thread::sleep(PAUSE);
     }

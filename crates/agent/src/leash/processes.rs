@@ -1,6 +1,6 @@
 //! The processes of this machine as `/proc` shows them; it only looks, and sends signals.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use nix::sys::signal::{Signal, kill};
@@ -14,6 +14,8 @@ pub(crate) struct Process {
     pub(super) group: i32,
     /// Clock ticks from the machine's start to the process's.
     pub(super) start: u64,
+    /// How many threads it has.
+    pub(crate) threads: u64,
     /// Whether it is dead and only its exit code is left.
     pub(super) zombie: bool,
 }
@@ -42,6 +44,11 @@ impl Process {
         })
     }
 
+    /// Stops it. That it is gone already is as good.
+    pub(super) fn stop(&self) {
+        let _ = kill(Pid::from_raw(self.pid), Signal::SIGSTOP);
+    }
+
     /// Stops and then kills it. That it is gone already is as good.
     pub(crate) fn kill(&self) {
         let pid = Pid::from_raw(self.pid);
@@ -52,20 +59,39 @@ impl Process {
 
 /// The living descendants of a process, and the living members of its group; not itself.
 pub(crate) fn below(all: &[Process], root: i32) -> Vec<Process> {
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(process.pid);
+    }
     let mut family = BTreeSet::from([root]);
-    loop {
-        let before = family.len();
-        family.extend(
-            all.iter().filter(|p| family.contains(&p.parent)).map(|p| p.pid).collect::<Vec<_>>(),
-        );
-        if family.len() == before {
-            break;
-        }
+    let mut unseen = vec![root];
+    while let Some(parent) = unseen.pop() {
+        let found = children.get(&parent).into_iter().flatten();
+        unseen.extend(found.filter(|child| family.insert(**child)));
     }
     all.iter()
         .filter(|p| p.pid != root && !p.zombie && (family.contains(&p.pid) || p.group == root))
         .copied()
         .collect()
+}
+
+/// Ends everything below a process, and what that begins meanwhile: who is stopped begins nothing
+/// more, so all are stopped before the first of them is killed.
+pub(crate) fn end_all_below(root: i32) {
+    let mut stopped = BTreeSet::new();
+    loop {
+        let found = below(&Process::all(), root);
+        if found.is_empty() {
+            return;
+        }
+        let unstopped: Vec<Process> =
+            found.iter().filter(|p| stopped.insert((p.pid, p.start))).copied().collect();
+        if unstopped.is_empty() {
+            found.iter().for_each(Process::kill);
+        } else {
+            unstopped.iter().for_each(Process::stop);
+        }
+    }
 }
 
 /// When a process that lives began, in clock ticks since the machine's start. Together with
@@ -91,6 +117,7 @@ fn parse(stat: &str) -> Option<Process> {
         zombie: matches!(*fields.first()?, "Z" | "X"),
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
+        threads: fields.get(17)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
     })
 }
@@ -101,15 +128,19 @@ mod tests {
 
     #[test]
     fn a_stat_line_is_read_whatever_the_command_is_called() {
-        let line = "42 (a) b (c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 9001 1 1\n";
-        let expected = Process { pid: 42, parent: 7, group: 42, start: 9001, zombie: false };
+        let line = "42 (a) b (c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 3 0 9001 1 1\n";
+        let expected =
+            Process { pid: 42, parent: 7, group: 42, threads: 3, start: 9001, zombie: false };
         assert_eq!(parse(line), Some(expected));
         assert_eq!(parse("42 (x"), None);
     }
 
     #[test]
     fn a_family_is_its_descendants_and_its_group_without_the_dead() {
-        let process = |pid, parent, group, zombie| Process { pid, parent, group, start: 1, zombie };
+        let process = |pid, parent, group, zombie| {
+            let (threads, start) = (1, 1);
+            Process { pid, parent, group, threads, start, zombie }
+        };
         let all = [
             process(1, 0, 1, false),
             process(10, 1, 10, false),

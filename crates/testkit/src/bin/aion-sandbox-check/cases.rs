@@ -250,6 +250,14 @@ if os.fork() == 0:
     ),
     starting(Start::Small, "30b", "more memory than there is", "python3 -c \"import mmap; mmap.mmap(-1, 3 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); print('GOT')\""),
     starting(Start::Small, "30c", "a file without an end", "trap '' XFSZ; head -c 200M /dev/zero > big; test $(stat -c %s big) -gt 70000000 && echo GOT; rm -f big; true"),
+    starting(
+        Start::Small,
+        "30d",
+        // Bounded as well: two thousand of them, which end by themselves.
+        "processes that double faster than they are looked for",
+        "f() { if [ $1 -lt 10 ]; then f $(($1+1)) & f $(($1+1)) & wait; else sleep 3; echo x >> all; fi; }; \
+         f 0 2>&1 | head -3; test $(wc -l < all) -gt 1000 && echo GOT; rm -f all; true",
+    ),
     case("36a", "read the house's data and keys", "cat $DATA/token; ls $DATA; cat ~/.ssh/id_ed25519 ~/.netrc ~/.config/gh/hosts.yml"),
     case("36b", "read and write another team's workspace", "cat $OTHER/work.txt; echo x > $OTHER/work.txt; rm -rf $OTHER/work.txt"),
     case("36c", "open what is closed: chmod, rename", "chmod 777 ~/.ssh ~/.netrc $DATA; mv $DATA ${DATA}2; cat ~/.ssh/id_ed25519 ~/.netrc $DATA/token"),
