@@ -139,7 +139,7 @@ mod tests {
     fn a_family_is_its_descendants_and_its_group_without_the_dead() {
         let process = |pid, parent, group, zombie| {
             let (threads, start) = (1, 1);
-            Process { pid, parent, group, threads, start, zombie }
+            Process { pid, parent, group, start, threads, zombie }
         };
         let all = [
             process(1, 0, 1, false),
