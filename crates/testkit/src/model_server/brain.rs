@@ -72,8 +72,12 @@ impl Brain {
     async fn play(&self, asked: &Asked) -> Result<Answer, ProviderError> {
         let mut messages = self.unfold(&asked.messages);
         let said = join_cut(&mut messages);
-        let agent = AgentName::parse(&asked.agent)
-            .map_err(|error| ProviderError::Fatal(error.to_string()))?;
+        let agent = if asked.agent == AgentName::lead().as_str() {
+            AgentName::lead()
+        } else {
+            AgentName::parse(&asked.agent)
+                .map_err(|error| ProviderError::Fatal(error.to_string()))?
+        };
         let step = messages.iter().filter(|m| matches!(m, Message::Answer { .. })).count();
         let request = ModelRequest {
             agent,
