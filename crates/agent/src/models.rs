@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod client;
+mod guard;
 mod limits;
 mod retry;
 mod secret;

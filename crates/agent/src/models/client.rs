@@ -13,8 +13,9 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::guard::Guard;
 use super::limits::Gate;
-use super::retry::{Patience, hide, refusal, retry_after};
+use super::retry::{Patience, hide, no_answer, refusal, retry_after};
 use super::wire::{self, Ask, Frame, Frames, Out, Reader};
 use super::{Catalogue, Price, Secret, ServiceConfig};
 use crate::provider::{ModelEvent, ModelRequest, Provider, ProviderError, Window};
@@ -24,6 +25,9 @@ const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// The most bytes that are read of a refusal or of a list.
 const SHORT_BYTES: usize = 1024 * 1024;
+
+/// The most bytes of an answer that are kept until its first frame is read.
+const BEGINNING_BYTES: usize = 64 * 1024;
 
 /// The most models that a check names.
 const LISTED: usize = 2000;
@@ -137,7 +141,7 @@ impl ServiceProvider {
             .map_err(|_| ProviderError::Fatal("the list of models is not JSON".into()))?;
         let models = body[list].as_array().into_iter().flatten();
         let ids = models.filter_map(|model| model[id].as_str());
-        let ids = ids.map(|id| wire::plain(id.trim_start_matches("models/")));
+        let ids = ids.map(|id| hide(id.trim_start_matches("models/"), self.key()));
         Ok(ids.take(LISTED).collect())
     }
 
@@ -211,7 +215,9 @@ impl ServiceProvider {
         let service = self.config.service;
         Answer {
             frames: Frames::new(wire::shape(service)),
+            beginning: Some(Vec::new()),
             reader: wire::reader(service),
+            guard: Guard::default(),
             out: Out::new(),
             read: 0,
             until: Instant::now() + self.patience.whole,
@@ -327,7 +333,10 @@ struct Answer {
     provider: ServiceProvider,
     response: Response,
     frames: Frames,
+    /// What came before the first frame that was read: it may say why there is none.
+    beginning: Option<Vec<u8>>,
     reader: Box<dyn Reader>,
+    guard: Guard,
     out: Out,
     read: usize,
     until: Instant,
@@ -346,7 +355,8 @@ impl Answer {
 
     async fn next(&mut self) -> Result<Option<ModelEvent>, ProviderError> {
         loop {
-            if let Some(mut event) = self.out.pop_front() {
+            if let Some(event) = self.out.pop_front() {
+                let mut event = self.guard.pass(event)?;
                 if let ModelEvent::Usage(usage) = &mut event {
                     usage.micro_usd = cost(self.price, *usage);
                 }
@@ -363,14 +373,21 @@ impl Answer {
     /// Reads the next bytes.
     async fn more(&mut self) -> Result<(), ProviderError> {
         let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(self.provider.unavailable("its answer took too long and was given up"));
+        }
         let quiet = self.provider.patience.quiet.min(left);
-        let piece = timeout(quiet, self.response.chunk())
-            .await
-            .map_err(|_| ProviderError::Broken("the service went silent in its answer".into()))?
-            .map_err(|error| {
-                let what = format!("the connection broke in the answer: {}", cause(&error));
-                ProviderError::Broken(hide(&what, self.provider.key()))
-            })?;
+        let Ok(piece) = timeout(quiet, self.response.chunk()).await else {
+            if quiet == left {
+                // The next round says it.
+                return Ok(());
+            }
+            return Err(ProviderError::Broken("the service went silent in its answer".into()));
+        };
+        let piece = piece.map_err(|error| {
+            let what = format!("the connection broke in the answer: {}", cause(&error));
+            ProviderError::Broken(hide(&what, self.provider.key()))
+        })?;
         let mut frames: Vec<Frame> = Vec::new();
         let ended = piece.is_none();
         if let Some(piece) = piece {
@@ -379,20 +396,33 @@ impl Answer {
                 let what = format!("the answer is over the limit of {ANSWER_BYTES} bytes");
                 return Err(ProviderError::Fatal(what));
             }
+            if let Some(beginning) = &mut self.beginning {
+                let room = BEGINNING_BYTES.saturating_sub(beginning.len());
+                beginning.extend_from_slice(&piece[..piece.len().min(room)]);
+            }
             self.frames.feed(&piece, &mut frames)?;
         } else {
             self.frames.finish(&mut frames)?;
         }
         for frame in frames {
-            self.reader.read(frame, &mut self.out).map_err(|error| self.told(error))?;
+            if let Err(error) = self.reader.read(frame, &mut self.out) {
+                return Err(self.told(self.why_none().unwrap_or(error)));
+            }
+            self.beginning = None;
             if matches!(self.out.back(), Some(ModelEvent::Stop(_))) {
                 return Ok(());
             }
         }
         if ended {
-            self.reader.end(&mut self.out)?;
+            let ended = self.reader.end(&mut self.out);
+            ended.map_err(|error| self.told(self.why_none().unwrap_or(error)))?;
         }
         Ok(())
+    }
+
+    /// Why nothing of the answer could be read, as far as it can be told.
+    fn why_none(&self) -> Option<ProviderError> {
+        no_answer(&String::from_utf8_lossy(self.beginning.as_ref()?))
     }
 
     /// An error that the service wrote into its answer.

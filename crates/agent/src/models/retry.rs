@@ -4,11 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use super::wire::{plain, too_long};
+use super::wire::{LONGEST, failure, plain, retry_delay, verdict};
 use crate::provider::ProviderError;
-
-/// The longest pause that is believed, in seconds.
-const LONGEST: f64 = 86_400.0;
 
 /// How long the provider waits for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +51,9 @@ impl Patience {
         if number >= self.attempts {
             return None;
         }
-        let wait = asked.unwrap_or_else(|| self.first_wait.saturating_mul(1 << number.min(10)));
+        // A service that asks for no pause at all is not called more often for it.
+        let own = self.first_wait.saturating_mul(1 << number.min(10));
+        let wait = asked.map_or(own, |asked| asked.max(own));
         (wait <= self.longest_wait).then_some(wait)
     }
 }
@@ -66,34 +65,41 @@ pub(super) fn refusal(
     body: &str,
     key: Option<&str>,
 ) -> ProviderError {
-    let said = format!("{status}: {}", hide(&words(body), key));
-    let parsed = serde_json::from_str::<Value>(body).unwrap_or_default();
-    // No pause helps where the money is used up.
-    let no_money = parsed["error"]["code"] == "insufficient_quota";
-    match status {
-        401..=403 => ProviderError::Login(said),
-        429 if no_money => ProviderError::Login(said),
-        429 => ProviderError::RateLimit { retry_after },
-        413 => ProviderError::TooLong(said),
-        400 | 422 if too_long(body) => ProviderError::TooLong(said),
-        408 | 409 | 425 | 500..=599 => ProviderError::Unavailable { text: said, retry_after },
-        _ => ProviderError::Fatal(said),
+    let parsed = parsed(body).unwrap_or_default();
+    let said = format!("{status}: {}", hide(&words(&parsed, body), key));
+    verdict(status, retry_after.or_else(|| retry_delay(&parsed["error"])), said, body)
+}
+
+/// Why a body that is no answer, though its status promised one, is none: as far as it can be told
+/// from its beginning.
+pub(super) fn no_answer(beginning: &str) -> Option<ProviderError> {
+    if beginning.trim_start().starts_with('<') {
+        let what = "there is a web page where the model's service should be: look at the base URL";
+        return Some(ProviderError::Fatal(what.into()));
     }
+    let parsed = parsed(beginning)?;
+    Some(if parsed["error"].is_null() {
+        ProviderError::Fatal("it does not answer piece by piece, as it was asked to".into())
+    } else {
+        failure(&parsed["error"])
+    })
+}
+
+/// A body that is JSON; the first where it is a list.
+fn parsed(body: &str) -> Option<Value> {
+    let mut parsed = serde_json::from_str::<Value>(body).ok()?;
+    Some(if parsed.is_array() { parsed[0].take() } else { parsed })
 }
 
 /// The service's words in an answer that is no success.
-fn words(body: &str) -> String {
-    let said = serde_json::from_str::<Value>(body).ok().and_then(|body| {
-        let body = if body.is_array() { &body[0] } else { &body };
-        let said = body["error"]["message"]
-            .as_str()
-            .or_else(|| body["error"].as_str())
-            .or_else(|| body["message"].as_str());
-        said.map(str::to_owned)
-    });
-    match said.unwrap_or_else(|| body.to_owned()) {
+fn words(parsed: &Value, body: &str) -> String {
+    let said = parsed["error"]["message"]
+        .as_str()
+        .or_else(|| parsed["error"].as_str())
+        .or_else(|| parsed["message"].as_str());
+    match said.unwrap_or(body) {
         said if said.trim().is_empty() => "the service says no more".to_owned(),
-        said => said,
+        said => said.to_owned(),
     }
 }
 
@@ -112,7 +118,8 @@ pub(super) fn retry_after(
     now: SystemTime,
 ) -> Option<Duration> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-    let span = |seconds: f64| Duration::try_from_secs_f64(seconds.clamp(0.0, LONGEST)).ok();
+    let span =
+        |seconds: f64| Duration::try_from_secs_f64(seconds.clamp(0.0, LONGEST.as_secs_f64())).ok();
     if let Some(millis) = millis.and_then(number) {
         return span(millis / 1000.0);
     }

@@ -18,8 +18,9 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
+pub(super) use self::chat::failure;
 pub(super) use self::frame::{Frame, Frames, Shape};
-pub(super) use self::words::{plain, too_long};
+pub(super) use self::words::{LONGEST, id as known_id, plain, retry_delay, verdict};
 use super::service::Service;
 use crate::provider::{ModelEvent, ModelRequest, ProviderError};
 
@@ -149,6 +150,6 @@ pub(super) fn shape(service: Service) -> Shape {
 }
 
 /// An answer that cannot be used, though another may be.
-fn broken(text: impl Into<String>) -> ProviderError {
+pub(super) fn broken(text: impl Into<String>) -> ProviderError {
     ProviderError::Broken(text.into())
 }

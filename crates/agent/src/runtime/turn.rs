@@ -22,6 +22,9 @@ use crate::provider::{ModelRequest, ProviderError, StopReason};
 /// The most bytes of a turn's last text that its end carries.
 const LAST_TEXT_BYTES: usize = 4 * 1024;
 
+/// The least wait for a service that asks for less and does not answer all the same.
+const LEAST_WAIT: Duration = Duration::from_secs(5);
+
 /// What the model is told when its answer was cut.
 const CUT: &str = "Your answer reached the limit of one step and was cut. Go on where it ended.";
 
@@ -390,14 +393,14 @@ impl<'a> Turn<'a> {
         let said = Some(error.to_string());
         let (why, until) = match error {
             ProviderError::Unavailable { retry_after, .. } => {
-                let wait = retry_after.unwrap_or(config.unavailable_wait);
+                let wait = retry_after.map_or(config.unavailable_wait, |wait| wait.max(LEAST_WAIT));
                 (Unavailable::Provider, Some(self.after(wait)))
             }
             ProviderError::Broken(_) => {
                 (Unavailable::Provider, Some(self.after(config.unavailable_wait)))
             }
             ProviderError::RateLimit { retry_after } => {
-                let wait = retry_after.unwrap_or(config.rate_limit_wait);
+                let wait = retry_after.map_or(config.rate_limit_wait, |wait| wait.max(LEAST_WAIT));
                 (Unavailable::RateLimit, Some(self.after(wait)))
             }
             ProviderError::Login(_) => (Unavailable::Login, None),

@@ -6,6 +6,7 @@ mod background;
 mod crashes;
 mod fetches;
 mod fixture;
+mod hostile;
 mod identities;
 mod instructions;
 mod leashes;

@@ -10,6 +10,7 @@ use aion_agent::models::{
 use aion_agent::provider::Provider;
 use aion_agent::runtime::{Controls, RuntimeConfig, TurnEnd};
 use aion_agent::scripted::Scenario;
+use aion_core::time::Timestamp;
 use aion_core::transcript::Content;
 use aion_core::turn::{TurnOutcome, Unavailable};
 use aion_testkit::house::{House, Judgement};
@@ -204,6 +205,13 @@ async fn a_service_that_does_not_want_ends_the_turn_by_its_reason() {
             panic!("{service:?}");
         };
         assert_eq!(until.0, 91_000, "{service:?}");
+        // One that asks for no pause, and refuses again and again, is not asked all the time.
+        let eager = end(status(429, "0")).await;
+        let TurnOutcome::Unavailable { why: Unavailable::RateLimit, until: soon, .. } = eager
+        else {
+            panic!("{eager:?}");
+        };
+        assert_eq!(soon, Some(Timestamp(6_000)), "{service:?}");
         let down = end(status(503, "0")).await;
         let provider =
             TurnOutcome::Unavailable { why: Unavailable::Provider, until: Some(until), said: None };

@@ -3,9 +3,7 @@
 use aion_core::budget::Usage;
 use serde_json::{Value, json};
 
-use super::words::{
-    count, id, input, json as parse, plain, say, sign, signed, text, think, too_long,
-};
+use super::words::{count, id, input, json as parse, say, sign, signed, text, think, too_long};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason, ToolResult};
 
@@ -291,9 +289,9 @@ impl Answer {
     }
 }
 
-/// An error in the middle of an answer.
+/// An error in the middle of an answer. Its words are as they came.
 fn failure(error: &Value) -> ProviderError {
-    let said = plain(error["message"].as_str().unwrap_or("it says no more"));
+    let said = error["message"].as_str().unwrap_or("it says no more").to_owned();
     match error["type"].as_str() {
         Some("rate_limit_error") => ProviderError::RateLimit { retry_after: None },
         Some("authentication_error" | "permission_error" | "billing_error") => {

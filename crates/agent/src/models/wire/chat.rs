@@ -7,7 +7,8 @@ use aion_core::budget::Usage;
 use serde_json::{Value, json};
 
 use super::words::{
-    count, data_url, id, images, input, json as parse, plain, result, say, text, think, too_long,
+    count, data_url, id, images, input, json as parse, result, retry_delay, say, text, think,
+    too_long, verdict,
 };
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
@@ -208,11 +209,17 @@ fn usage(usage: &Value) -> Option<Usage> {
     })
 }
 
-/// An error in the middle of an answer.
-pub(super) fn failure(error: &Value) -> ProviderError {
+/// An error in the middle of an answer. Its words are as they came: who shows them cuts them.
+pub(in crate::models) fn failure(error: &Value) -> ProviderError {
     let said = error["message"].as_str().or_else(|| error.as_str()).unwrap_or("it says no more");
-    let said = plain(said);
-    let kind = error["code"].as_str().or_else(|| error["type"].as_str()).unwrap_or_default();
+    let said = said.to_owned();
+    let code = &error["code"];
+    let status = code.as_u64().or_else(|| code.as_str()?.parse().ok());
+    let status = status.and_then(|status| u16::try_from(status).ok());
+    if let Some(status @ 400..=599) = status {
+        return verdict(status, retry_delay(error), said, &error.to_string());
+    }
+    let kind = code.as_str().or_else(|| error["type"].as_str()).unwrap_or_default();
     match kind {
         "rate_limit_exceeded" | "rate_limit_error" => {
             ProviderError::RateLimit { retry_after: None }

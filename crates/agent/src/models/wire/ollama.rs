@@ -7,7 +7,7 @@ use aion_core::turn::CallId;
 use serde_json::{Value, json};
 
 use super::chat::functions;
-use super::words::{count, images, json as parse, plain, result, say, text, think};
+use super::words::{count, images, json as parse, result, say, text, think};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
@@ -94,7 +94,7 @@ impl Reader for Answer {
     fn read(&mut self, frame: Frame, out: &mut Out) -> Result<(), ProviderError> {
         let data = parse(&frame.data)?;
         if let Some(said) = data["error"].as_str() {
-            return Err(ProviderError::Unavailable { text: plain(said), retry_after: None });
+            return Err(ProviderError::Unavailable { text: said.to_owned(), retry_after: None });
         }
         let message = &data["message"];
         think(out, text(message, "/thinking"));

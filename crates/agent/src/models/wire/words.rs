@@ -1,7 +1,9 @@
 //! What the services' formats share: ids, signatures, inputs of calls; never a whole request.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
+use aion_core::text::is_unseen;
 use aion_core::transcript::Image;
 use aion_core::turn::CallId;
 use serde_json::Value;
@@ -10,6 +12,9 @@ use crate::provider::{ModelEvent, ProviderError, ToolResult};
 
 use super::{Out, broken};
 
+/// The longest pause that is believed.
+pub(in crate::models) const LONGEST: Duration = Duration::from_hours(24);
+
 /// The most bytes of a service's own words that are shown.
 const SHOWN: usize = 300;
 
@@ -17,7 +22,7 @@ const SHOWN: usize = 300;
 const ID: usize = 40;
 
 /// A call's id as every service takes it. Ids from elsewhere become others, always the same.
-pub(super) fn id(call: &CallId) -> String {
+pub(in crate::models) fn id(call: &CallId) -> String {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if !call.is_empty() && call.len() <= ID && call.bytes().all(known) {
         return call.clone();
@@ -104,7 +109,7 @@ pub(in crate::models) fn plain(text: &str) -> String {
                     shown.push(' ');
                 }
             }
-            other if other.is_control() || invisible(other) => {
+            other if other.is_control() || is_unseen(other) => {
                 shown.extend(other.escape_unicode());
             }
             other => shown.push(other),
@@ -114,13 +119,18 @@ pub(in crate::models) fn plain(text: &str) -> String {
 }
 
 /// Whether a service says that a conversation is too long for its model.
-pub(in crate::models) fn too_long(said: &str) -> bool {
+pub(super) fn too_long(said: &str) -> bool {
     let said = said.to_lowercase();
     [
         "context_length_exceeded",
         "exceed_context_size",
         "prompt is too long",
+        "exceed context limit",
         "maximum context length",
+        "maximum prompt length",
+        "maximum model length",
+        "context length of only",
+        "available context size",
         "exceeds the maximum number of tokens",
         "context window",
         "request_too_large",
@@ -129,12 +139,39 @@ pub(in crate::models) fn too_long(said: &str) -> bool {
     .any(|words| said.contains(words))
 }
 
-/// Characters that turn the order of text or are not seen.
-fn invisible(character: char) -> bool {
-    matches!(
-        character,
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-    )
+/// Whether a refusal is one that only a person can end, though its status does not say so: a key
+/// that is none, or money that is used up.
+fn needs_a_person(about: &str) -> bool {
+    ["API_KEY_INVALID", "insufficient_quota", "credit balance is too low"]
+        .iter()
+        .any(|words| about.contains(words))
+}
+
+/// What a status means, whether it is that of an answer or stands in one. `said` is what is told,
+/// `about` everything that the service wrote.
+pub(in crate::models) fn verdict(
+    status: u16,
+    retry_after: Option<Duration>,
+    said: String,
+    about: &str,
+) -> ProviderError {
+    match status {
+        401..=403 => ProviderError::Login(said),
+        400 | 429 if needs_a_person(about) => ProviderError::Login(said),
+        429 => ProviderError::RateLimit { retry_after },
+        413 => ProviderError::TooLong(said),
+        400 | 422 | 500 if too_long(about) => ProviderError::TooLong(said),
+        408 | 409 | 425 | 500..=599 => ProviderError::Unavailable { text: said, retry_after },
+        _ => ProviderError::Fatal(said),
+    }
+}
+
+/// The pause that an error itself asks for, as Google's do: `"retryDelay": "37s"` in its details.
+pub(in crate::models) fn retry_delay(error: &Value) -> Option<Duration> {
+    let details = error["details"].as_array()?;
+    let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str())?;
+    let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds.ceil()).ok().map(|wait| wait.min(LONGEST))
 }
 
 /// A name as one segment of a path.
