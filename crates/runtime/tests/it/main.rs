@@ -8,6 +8,7 @@ mod house;
 mod order;
 mod runners;
 mod service;
+mod services;
 mod subscriptions;
 mod tools;
 mod turns;
