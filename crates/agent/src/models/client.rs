@@ -166,6 +166,7 @@ impl ServiceProvider {
             .headers(self.headers.clone())
             .header("content-type", "application/json")
             .body(body);
+        let model = model.to_owned();
         // The conversation is in the body: it need not be held twice.
         drop(request);
         let mut attempt = 0;
@@ -175,7 +176,7 @@ impl ServiceProvider {
                 return Err(ProviderError::Fatal("the request cannot be made".into()));
             };
             let error = match self.send(copy).await {
-                Ok(response) => return Ok(self.answer(response, permit, price)),
+                Ok(response) => return Ok(self.answer(response, permit, price, &model)),
                 Err(error) => error,
             };
             drop(permit);
@@ -211,12 +212,13 @@ impl ServiceProvider {
         response: Response,
         permit: OwnedSemaphorePermit,
         price: Option<Price>,
+        model: &str,
     ) -> Answer {
         let service = self.config.service;
         Answer {
             frames: Frames::new(wire::shape(service)),
             beginning: Some(Vec::new()),
-            reader: wire::reader(service),
+            reader: wire::reader(service, model),
             guard: Guard::default(),
             out: Out::new(),
             read: 0,

@@ -127,10 +127,10 @@ pub(super) fn body(service: Service, ask: &Ask<'_>) -> Value {
 }
 
 /// The reader of an answer.
-pub(super) fn reader(service: Service) -> Box<dyn Reader> {
+pub(super) fn reader(service: Service, model: &str) -> Box<dyn Reader> {
     match service {
         Service::Anthropic => Box::<anthropic::Answer>::default(),
-        Service::OpenAi | Service::Compatible => Box::<chat::Answer>::default(),
+        Service::OpenAi | Service::Compatible => Box::new(chat::Answer::new(model)),
         Service::OpenAiResponses => Box::<responses::Answer>::default(),
         Service::Gemini => Box::<gemini::Answer>::default(),
         Service::Ollama => Box::<ollama::Answer>::default(),

@@ -3,7 +3,9 @@
 use aion_core::budget::Usage;
 use serde_json::{Value, json};
 
-use super::words::{count, id, input, json as parse, say, sign, signed, text, think, too_long};
+use super::words::{
+    count, id, input, json as parse, say, sign, signed, text, think, too_long, tool as name,
+};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason, ToolResult};
 
@@ -48,13 +50,22 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
             .collect();
         body["tools"] = Value::Array(tools);
     }
-    if let Some(tokens) = ask.thinking
+    if ask.thinking.is_some() && chooses(ask.model) {
+        body["thinking"] = json!({"type": "adaptive"});
+    } else if let Some(tokens) = ask.thinking
         && ask.max_tokens > LEAST_THINKING
     {
         let tokens = tokens.clamp(LEAST_THINKING, ask.max_tokens - 1);
         body["thinking"] = json!({"type": "enabled", "budget_tokens": tokens});
     }
     body
+}
+
+/// Whether the model chooses itself how much it thinks: the newer ones of the service's own refuse
+/// to be told.
+fn chooses(model: &str) -> bool {
+    const TOLD: [&str; 5] = ["claude-3", "-4-0", "-4-1", "-4-5", "-4-2025"];
+    model.starts_with("claude-") && !TOLD.iter().any(|told| model.contains(told))
 }
 
 fn messages(ask: &Ask<'_>) -> Vec<Value> {
@@ -136,7 +147,7 @@ fn answer_block(part: &Part) -> Option<Value> {
                 })
         }
         Part::Call { call, tool, input } => {
-            Some(json!({"type": "tool_use", "id": id(call), "name": tool, "input": input}))
+            Some(json!({"type": "tool_use", "id": id(call), "name": name(tool), "input": input}))
         }
     }
 }
@@ -162,6 +173,8 @@ enum Block {
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     block: Block,
+    /// A call without any input, until it is known that the limit of tokens did not cut it there.
+    bare: Option<ModelEvent>,
     /// A call whose input was not whole: only the limit of tokens excuses it.
     cut: bool,
     usage: Usage,
@@ -195,6 +208,8 @@ impl Reader for Answer {
                     return Err(broken("the input of a call is not whole"));
                 }
                 let stop = self.stop.ok_or_else(|| broken("the answer says no reason to stop"))?;
+                let bare = self.bare.take();
+                out.extend(bare.filter(|_| stop != StopReason::MaxTokens));
                 out.push_back(ModelEvent::Stop(stop));
             }
             "error" => return Err(failure(&data["error"])),
@@ -207,6 +222,7 @@ impl Reader for Answer {
 
 impl Answer {
     fn start(&mut self, block: &Value, out: &mut Out) {
+        out.extend(self.bare.take());
         self.block = match block["type"].as_str() {
             Some("thinking") => {
                 think(out, text(block, "/thinking"));
@@ -263,7 +279,13 @@ impl Answer {
                 };
                 match input {
                     Some(input) if !tool.is_empty() => {
-                        out.push_back(ModelEvent::ToolCall { call: id, tool, input });
+                        let bare = input.as_object().is_some_and(serde_json::Map::is_empty);
+                        let call = ModelEvent::ToolCall { call: id, tool, input };
+                        if bare && written.is_empty() {
+                            self.bare = Some(call);
+                        } else {
+                            out.push_back(call);
+                        }
                     }
                     _ => self.cut = true,
                 }

@@ -7,11 +7,13 @@ use aion_core::budget::Usage;
 use serde_json::{Value, json};
 
 use super::words::{
-    count, data_url, id, images, input, json as parse, result, retry_delay, say, text, think,
-    too_long, verdict,
+    count, data_url, id, images, input, json as parse, result, retry_delay, say, sign, signed,
+    text, think, too_long, tool as name, verdict,
 };
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
+
+const SIGNATURE: &str = "chat";
 
 /// The most calls in one answer.
 const CALLS: usize = 128;
@@ -30,8 +32,8 @@ pub(super) fn body(ask: &Ask<'_>, dialect: Dialect) -> Value {
     }
     for message in &ask.request.messages {
         match message {
-            Message::Given { text, .. } => messages.push(json!({"role": "user", "content": text})),
-            Message::Answer { parts, .. } => messages.extend(answer(parts)),
+            Message::Given { text, .. } => given(&mut messages, text),
+            Message::Answer { parts, .. } => messages.extend(answer(parts, ask.model)),
             Message::Results { results, .. } => {
                 messages.extend(results.iter().map(|one| {
                     json!({"role": "tool", "tool_call_id": id(&one.call), "content": result(one)})
@@ -80,18 +82,36 @@ pub(super) fn functions(ask: &Ask<'_>) -> Value {
     ask.request.tools.iter().map(|tool| function(tool)).collect()
 }
 
-fn answer(parts: &[Part]) -> Option<Value> {
+/// Adds what was given. Many models take no two messages of one side after each other.
+pub(super) fn given(messages: &mut Vec<Value>, text: &str) {
+    let open = messages.last_mut().filter(|last| last["role"] == "user");
+    match open.map(|last| &mut last["content"]) {
+        Some(Value::String(known)) => {
+            known.push_str("\n\n");
+            known.push_str(text);
+        }
+        _ => messages.push(json!({"role": "user", "content": text})),
+    }
+}
+
+fn answer(parts: &[Part], model: &str) -> Option<Value> {
     let mut said = String::new();
+    let mut thought = String::new();
     let mut calls = Vec::new();
     for part in parts {
         match part {
             Part::Text { text } => said.push_str(text),
-            // It is not sent back here.
-            Part::Thought { .. } => {}
+            // Models that think in words of their own want them back with their calls; others
+            // refuse them.
+            Part::Thought { text, signature } => {
+                if signed(SIGNATURE, signature.as_deref()) == Some(model) {
+                    thought.push_str(text);
+                }
+            }
             Part::Call { call, tool, input } => calls.push(json!({
                 "id": id(call),
                 "type": "function",
-                "function": {"name": tool, "arguments": input.to_string()},
+                "function": {"name": name(tool), "arguments": input.to_string()},
             })),
         }
     }
@@ -104,6 +124,9 @@ fn answer(parts: &[Part]) -> Option<Value> {
             message["content"] = Value::Null;
         }
         message["tool_calls"] = Value::Array(calls);
+        if !thought.is_empty() {
+            message["reasoning_content"] = json!(thought);
+        }
     }
     Some(message)
 }
@@ -117,8 +140,11 @@ struct Call {
 }
 
 /// An answer that is being read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Answer {
+    model: String,
+    /// It thinks in words that it wants back.
+    thinks: bool,
     calls: BTreeMap<u64, Call>,
     stop: Option<StopReason>,
 }
@@ -132,15 +158,25 @@ impl Reader for Answer {
         if data["error"].is_object() || data["error"].is_string() {
             return Err(failure(&data["error"]));
         }
+        if data["object"] == "error" {
+            return Err(failure(&data));
+        }
         let choice = &data["choices"][0];
         let delta = &choice["delta"];
-        think(out, text(delta, "/reasoning_content").or_else(|| text(delta, "/reasoning")));
-        say(out, text(delta, "/content").or_else(|| text(delta, "/refusal")));
+        let own = text(delta, "/reasoning_content");
+        self.thinks |= own.is_some();
+        think(out, own.or_else(|| text(delta, "/reasoning")));
+        let said = text(delta, "/content").or_else(|| text(delta, "/refusal"));
+        if said.is_some() || delta["tool_calls"].is_array() {
+            self.thought(out);
+        }
+        say(out, said);
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             self.call(call)?;
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
             self.stop = Some(match reason {
+                "error" => return Err(broken("the service broke the answer off")),
                 "length" => StopReason::MaxTokens,
                 "content_filter" => StopReason::Refusal,
                 "tool_calls" | "function_call" => StopReason::ToolUse,
@@ -156,8 +192,11 @@ impl Reader for Answer {
 
     fn end(&mut self, out: &mut Out) -> Result<(), ProviderError> {
         let stop = self.stop.ok_or_else(|| broken("the stream ended before the answer did"))?;
+        self.thought(out);
         for call in std::mem::take(&mut self.calls).into_values() {
             match input(&call.input) {
+                // The limit may have come before its input.
+                _ if stop == StopReason::MaxTokens && call.input.trim().is_empty() => {}
                 Some(input) if !call.tool.is_empty() => {
                     out.push_back(ModelEvent::ToolCall { call: call.id, tool: call.tool, input });
                 }
@@ -171,20 +210,51 @@ impl Reader for Answer {
 }
 
 impl Answer {
+    /// Nothing read yet of an answer of this model.
+    pub(super) fn new(model: &str) -> Self {
+        Self { model: model.to_owned(), thinks: false, calls: BTreeMap::new(), stop: None }
+    }
+
+    /// Closes what was thought, with the name of whose it is.
+    fn thought(&mut self, out: &mut Out) {
+        if std::mem::take(&mut self.thinks) {
+            let signature = Some(sign(SIGNATURE, &self.model));
+            out.push_back(ModelEvent::Thought { text: String::new(), signature });
+        }
+    }
+
     fn call(&mut self, piece: &Value) -> Result<(), ProviderError> {
         let name = text(piece, "/function/name");
         let key = text(piece, "/id");
-        let index = piece["index"].as_u64().unwrap_or_else(|| {
-            // Without a number, a new name is a new call.
-            let last = self.calls.keys().next_back().copied();
-            let new = name.is_some() || last.is_none();
-            if new { last.map_or(0, |last| last.saturating_add(1)) } else { last.unwrap_or(0) }
-        });
+        let last = self.calls.keys().next_back().copied();
+        let next = last.map_or(0, |last| last.saturating_add(1));
+        // Without a number a new name is a new call; with one, a new id and a name are: some number
+        // all their calls alike.
+        let index = match piece["index"].as_u64() {
+            None if name.is_some() => next,
+            None => last.unwrap_or(0),
+            Some(index) => match self.calls.get(&index) {
+                Some(known)
+                    if name.is_some()
+                        && !known.id.is_empty()
+                        && key.is_some_and(|key| key != known.id) =>
+                {
+                    next
+                }
+                Some(_) | None => index,
+            },
+        };
+        // What goes on after such a call goes on with the last of them.
         let call = self.calls.entry(index).or_default();
         if let Some(key) = key {
             key.clone_into(&mut call.id);
         }
-        call.tool.push_str(name.unwrap_or_default());
+        // Some say the name with every piece.
+        if let Some(name) = name
+            && call.tool != name
+        {
+            call.tool.push_str(name);
+        }
         match &piece["function"]["arguments"] {
             Value::String(part) => call.input.push_str(part),
             whole @ Value::Object(_) => call.input = whole.to_string(),

@@ -1,17 +1,19 @@
 //! Google's Gemini: how it is asked and read; never sends.
 
-use std::collections::BTreeMap;
-
 use aion_core::budget::Usage;
 use aion_core::turn::CallId;
 use serde_json::{Value, json};
 
 use super::chat::failure;
-use super::words::{count, json as parse, say, sign, signed, text};
+use super::words::{count, id, in_order, json as parse, say, sign, signed, text, tool};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
 const SIGNATURE: &str = "gemini";
+
+/// What stands for a signature that was never given, or by another service: newer models refuse a
+/// call without one, and take this for it.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(super) fn body(ask: &Ask<'_>) -> Value {
     let mut generation = json!({"maxOutputTokens": ask.max_tokens});
@@ -37,24 +39,33 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
 
 fn contents(ask: &Ask<'_>) -> Vec<Value> {
     let mut contents: Vec<Value> = Vec::new();
-    // A result goes by its tool's name here.
-    let mut tools: BTreeMap<&CallId, &str> = BTreeMap::new();
+    // A result goes by its tool's name here, and where it has several calls by their order.
+    let mut calls: Vec<&CallId> = Vec::new();
+    let mut tools: Vec<&str> = Vec::new();
     for message in &ask.request.messages {
         let (role, parts) = match message {
             Message::Given { text, .. } if text.trim().is_empty() => continue,
             Message::Given { text, .. } => ("user", vec![json!({"text": text})]),
             Message::Answer { parts, .. } => {
-                tools.extend(parts.iter().filter_map(|part| match part {
-                    Part::Call { call, tool, .. } => Some((call, tool.as_str())),
-                    Part::Text { .. } | Part::Thought { .. } => None,
-                }));
-                ("model", answer(parts))
+                (calls, tools) = parts
+                    .iter()
+                    .filter_map(|part| match part {
+                        Part::Call { call, tool, .. } => Some((call, tool.as_str())),
+                        Part::Text { .. } | Part::Thought { .. } => None,
+                    })
+                    .unzip();
+                ("model", answer(parts, ask.model))
             }
             Message::Results { results, .. } => {
-                let parts = results.iter().map(|result| {
-                    let name = tools.get(&result.call).copied().unwrap_or("tool");
+                let parts = in_order(results, &calls).into_iter().map(|result| {
+                    let at = calls.iter().position(|call| **call == result.call);
+                    let name = at.and_then(|at| tools.get(at)).copied().unwrap_or_default();
                     let field = if result.ok { "output" } else { "error" };
-                    json!({"functionResponse": {"name": name, "response": {field: result.text}}})
+                    json!({"functionResponse": {
+                        "id": id(&result.call),
+                        "name": tool(name),
+                        "response": {field: result.text},
+                    }})
                 });
                 let images = results.iter().flat_map(|result| &result.images).map(|image| {
                     json!({"inlineData": {
@@ -80,8 +91,12 @@ fn contents(ask: &Ask<'_>) -> Vec<Value> {
     contents
 }
 
-fn answer(parts: &[Part]) -> Vec<Value> {
+fn answer(parts: &[Part], model: &str) -> Vec<Value> {
     let mut sent = Vec::new();
+    let wants = model.contains("gemini-")
+        && !["gemini-1", "gemini-2"].iter().any(|old| model.contains(old));
+    // Only the first of several calls is signed.
+    let mut signs = wants;
     // A signature belongs to the part after it.
     let mut open: Option<&str> = None;
     for part in parts {
@@ -92,8 +107,11 @@ fn answer(parts: &[Part]) -> Vec<Value> {
             }
             Part::Text { text } if text.is_empty() => continue,
             Part::Text { text } => json!({"text": text}),
-            Part::Call { tool, input, .. } => {
-                json!({"functionCall": {"name": tool, "args": input}})
+            Part::Call { call, tool: name, input } => {
+                if std::mem::take(&mut signs) {
+                    open = open.or(Some(NO_SIGNATURE));
+                }
+                json!({"functionCall": {"id": id(call), "name": tool(name), "args": input}})
             }
         };
         if let Some(signature) = open.take() {
@@ -129,10 +147,10 @@ impl Reader for Answer {
                 "STOP" if self.called => StopReason::ToolUse,
                 "STOP" => StopReason::EndTurn,
                 "MAX_TOKENS" => StopReason::MaxTokens,
-                "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER" => {
-                    return Err(broken("the model's call was malformed"));
-                }
-                _ => StopReason::Refusal,
+                "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT"
+                | "SPII" => StopReason::Refusal,
+                // Malformed calls, too many of them, and what is new.
+                other => return Err(broken(format!("the answer ended with {other}"))),
             });
         }
         let usage = &data["usageMetadata"];

@@ -1,13 +1,11 @@
 //! Ollama's chat: how it is asked and read; never sends.
 
-use std::collections::BTreeMap;
-
 use aion_core::budget::Usage;
 use aion_core::turn::CallId;
 use serde_json::{Value, json};
 
-use super::chat::functions;
-use super::words::{count, images, json as parse, result, say, text, think};
+use super::chat::{failure, functions, given};
+use super::words::{count, images, in_order, input, json as parse, result, say, text, think, tool};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
@@ -16,21 +14,27 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
     if !ask.request.system.trim().is_empty() {
         messages.push(json!({"role": "system", "content": ask.request.system}));
     }
-    let mut tools: BTreeMap<&CallId, &str> = BTreeMap::new();
+    // A result goes by its tool's name here, and by the order of the calls.
+    let mut calls: Vec<&CallId> = Vec::new();
+    let mut tools: Vec<&str> = Vec::new();
     for message in &ask.request.messages {
         match message {
-            Message::Given { text, .. } => messages.push(json!({"role": "user", "content": text})),
+            Message::Given { text, .. } => given(&mut messages, text),
             Message::Answer { parts, .. } => {
-                tools.extend(parts.iter().filter_map(|part| match part {
-                    Part::Call { call, tool, .. } => Some((call, tool.as_str())),
-                    Part::Text { .. } | Part::Thought { .. } => None,
-                }));
+                (calls, tools) = parts
+                    .iter()
+                    .filter_map(|part| match part {
+                        Part::Call { call, tool, .. } => Some((call, tool.as_str())),
+                        Part::Text { .. } | Part::Thought { .. } => None,
+                    })
+                    .unzip();
                 messages.extend(answer(parts));
             }
             Message::Results { results, .. } => {
-                messages.extend(results.iter().map(|one| {
-                    let name = tools.get(&one.call).copied().unwrap_or("tool");
-                    json!({"role": "tool", "tool_name": name, "content": result(one)})
+                messages.extend(in_order(results, &calls).into_iter().map(|one| {
+                    let at = calls.iter().position(|call| **call == one.call);
+                    let name = at.and_then(|at| tools.get(at)).copied().unwrap_or_default();
+                    json!({"role": "tool", "tool_name": tool(name), "content": result(one)})
                 }));
                 messages.extend(images(results).map(|(text, images)| {
                     let images: Value = images.map(|image| json!(image.data.as_str())).collect();
@@ -66,8 +70,8 @@ fn answer(parts: &[Part]) -> Option<Value> {
             Part::Thought { text, signature: None } => thought.push_str(text),
             // It is another service's.
             Part::Thought { signature: Some(_), .. } => {}
-            Part::Call { tool, input, .. } => {
-                calls.push(json!({"function": {"name": tool, "arguments": input}}));
+            Part::Call { tool: name, input, .. } => {
+                calls.push(json!({"function": {"name": tool(name), "arguments": input}}));
             }
         }
     }
@@ -93,8 +97,8 @@ pub(super) struct Answer {
 impl Reader for Answer {
     fn read(&mut self, frame: Frame, out: &mut Out) -> Result<(), ProviderError> {
         let data = parse(&frame.data)?;
-        if let Some(said) = data["error"].as_str() {
-            return Err(ProviderError::Unavailable { text: said.to_owned(), retry_after: None });
+        if !data["error"].is_null() {
+            return Err(failure(&data["error"]));
         }
         let message = &data["message"];
         think(out, text(message, "/thinking"));
@@ -104,6 +108,9 @@ impl Reader for Answer {
                 text(call, "/function/name").ok_or_else(|| broken("a call names no tool"))?;
             let input = match &call["function"]["arguments"] {
                 Value::Null => json!({}),
+                Value::String(written) => {
+                    input(written).ok_or_else(|| broken("the input of a call is not whole"))?
+                }
                 arguments => arguments.clone(),
             };
             self.called = true;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::chat::failure;
 use super::words::{
     count, data_url, id, images, input, json as parse, result, say, sign, signed, text, think,
+    tool as name,
 };
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
@@ -21,7 +22,11 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
                 "role": "user",
                 "content": [{"type": "input_text", "text": text}],
             })),
-            Message::Answer { parts, .. } => items.extend(parts.iter().filter_map(item)),
+            Message::Answer { parts, .. } => {
+                // What was thought goes before what came of it. Where nothing came, it is refused.
+                let came = parts.iter().rposition(is_said).map_or(0, |at| at + 1);
+                items.extend(parts[..came].iter().filter_map(item));
+            }
             Message::Results { results, .. } => {
                 items.extend(results.iter().map(|one| {
                     json!({
@@ -70,12 +75,24 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
     body
 }
 
+fn is_said(part: &Part) -> bool {
+    match part {
+        Part::Text { text } => !text.trim().is_empty(),
+        Part::Call { .. } => true,
+        Part::Thought { .. } => false,
+    }
+}
+
 /// Whether the model thinks: others refuse to be asked for it.
 fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
-    let numbered = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
-    (name.strip_prefix('o').is_some_and(numbered))
-        || (name.starts_with("gpt-5") && !name.contains("chat"))
+    let number = |rest: &str| {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        rest[..digits].parse::<u32>().ok()
+    };
+    let generation = name.strip_prefix("gpt-").and_then(number);
+    name.strip_prefix('o').and_then(number).is_some()
+        || (generation.is_some_and(|generation| generation >= 5) && !name.contains("chat"))
         || name.starts_with("codex")
 }
 
@@ -105,7 +122,7 @@ fn item(part: &Part) -> Option<Value> {
         Part::Call { call, tool, input } => Some(json!({
             "type": "function_call",
             "call_id": id(call),
-            "name": tool,
+            "name": name(tool),
             "arguments": input.to_string(),
         })),
     }

@@ -21,6 +21,9 @@ const SHOWN: usize = 300;
 /// The longest id of a call that every service takes.
 const ID: usize = 40;
 
+/// The longest name of a tool that every service takes.
+const TOOL: usize = 64;
+
 /// A call's id as every service takes it. Ids from elsewhere become others, always the same.
 pub(in crate::models) fn id(call: &CallId) -> String {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
@@ -30,6 +33,21 @@ pub(in crate::models) fn id(call: &CallId) -> String {
     let mut hasher = DefaultHasher::new();
     call.hash(&mut hasher);
     format!("call_{:016x}", hasher.finish())
+}
+
+/// A tool's name as every service takes it. A model may have called what is none; the conversation
+/// with it has to be sent all the same.
+pub(super) fn tool(name: &str) -> String {
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name: String = name.chars().take(TOOL).map(|c| if known(c) { c } else { '_' }).collect();
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+/// Results in the order of their calls: some services pair them by nothing else.
+pub(super) fn in_order<'a>(results: &'a [ToolResult], calls: &[&CallId]) -> Vec<&'a ToolResult> {
+    let mut ordered: Vec<&ToolResult> = results.iter().collect();
+    ordered.sort_by_key(|result| calls.iter().position(|call| **call == result.call));
+    ordered
 }
 
 /// A signature as the transcript keeps it: with the name of what it is for, so that no other
@@ -200,6 +218,14 @@ mod tests {
         assert_eq!(other, id(&"a b".into()));
         assert_ne!(other, id(&"a  b".into()));
         assert_ne!(id(&"x".repeat(50)), id(&"x".repeat(51)));
+    }
+
+    #[test]
+    fn a_tool_that_is_none_has_a_name_that_can_be_sent() {
+        assert_eq!(tool("mcp__git-hub__Read_1"), "mcp__git-hub__Read_1");
+        assert_eq!(tool("functions.Read file\u{1b}é"), "functions_Read_file__");
+        assert_eq!(tool(&"x".repeat(100)).len(), TOOL);
+        assert_eq!(tool(""), "unknown");
     }
 
     #[test]
