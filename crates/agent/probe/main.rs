@@ -1,7 +1,9 @@
 //! The leash's helper and its holder as real processes, for the tests; it is no product.
 //!
 //! `leash COMMAND...` is the helper, `sandbox ORDERS COMMAND...` the one inside of a wall. `hold LEDGER COMMAND...` puts a command on a leash and keeps
-//! it until it is killed itself.
+//! it until it is killed itself. `mcp` is an MCP server.
+
+mod mcp;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -15,6 +17,7 @@ fn main() -> ExitCode {
     match args.next().as_deref().and_then(|word| word.to_str()) {
         Some("leash") => leash_main(args),
         Some("sandbox") => sandbox_main(args),
+        Some("mcp") => mcp::serve(),
         Some("hold") => hold(args.collect()).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
         _ => ExitCode::FAILURE,
     }

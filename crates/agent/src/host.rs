@@ -12,6 +12,7 @@ use aion_core::transcript::{Image, Item};
 use aion_core::turn::CallId;
 use futures::future::BoxFuture;
 
+use crate::mcp::Wanted;
 use crate::permission::Layer;
 use crate::sandbox::Violation;
 
@@ -192,6 +193,8 @@ pub trait Host: Send + Sync + fmt::Debug + 'static {
     fn rules(&self) -> BoxFuture<'_, Result<Rules, HostError>>;
     /// Whether the person trusts the workspace: its own instructions and programs count only then.
     fn trusted(&self) -> BoxFuture<'_, Result<bool, HostError>>;
+    /// The MCP servers that the team may have, by the person's settings at this moment.
+    fn servers(&self) -> BoxFuture<'_, Result<Wanted, HostError>>;
     /// Has a coding tool's call judged, and journalled as started where it may run.
     fn propose(&self, proposal: ToolProposal) -> BoxFuture<'_, Result<Permit, HostError>>;
     /// Begins a call whose request was decided: [`Permit::Run`] or [`Permit::Refused`].

@@ -6,6 +6,7 @@
 pub mod host;
 pub mod identity;
 pub mod leash;
+pub mod mcp;
 pub mod models;
 pub mod network;
 pub mod permission;

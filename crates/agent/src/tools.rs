@@ -38,10 +38,12 @@ use self::shells::Shells;
 use crate::host::{Rules, ToolOutput, ToolSpec};
 use crate::identity::blocking_as;
 use crate::leash::LeashConfig;
+use crate::mcp::{self, ReadClient, Servers, Wanted};
 use crate::network::{Gate, Web};
 use crate::permission::{Rulebook, Subject};
 use crate::sandbox::{Sandbox, Violation};
 
+pub(crate) use self::image::shown_image;
 pub(crate) use self::place::is_guarded;
 pub use self::project::INSTRUCTIONS;
 
@@ -82,6 +84,8 @@ pub struct ToolConfig {
     pub sandbox: Arc<Sandbox>,
     /// The way to pages of the web, if there is one.
     pub web: Option<Arc<Web>>,
+    /// What calls MCP servers, if there may be any.
+    pub mcp: Option<ReadClient>,
 }
 
 /// What a running call has around it.
@@ -109,7 +113,13 @@ impl ToolConfig {
             .into_iter()
             .filter(|(name, _)| VISIBLE_VARIABLES.iter().any(|visible| name == visible))
             .collect();
-        Self { leash, environment, sandbox, web: None }
+        Self { leash, environment, sandbox, web: None, mcp: None }
+    }
+
+    /// With MCP servers, and what calls those that are reached by HTTP.
+    #[must_use]
+    pub fn with_mcp(self, client: ReadClient) -> Self {
+        Self { mcp: Some(client), ..self }
     }
 
     /// With a way to pages of the web.
@@ -127,6 +137,10 @@ pub struct Toolbox {
     seen: Arc<Mutex<Seen>>,
     /// The processes of its calls.
     running: TaskTracker,
+    /// The team's MCP servers, if it may have some.
+    servers: Option<Arc<Servers>>,
+    /// What the agent was told of them.
+    faults: Mutex<Vec<String>>,
     /// The project's instructions, as they were shown last.
     instructions: Arc<project::Shown>,
     /// Those of them that run on when their call is answered.
@@ -163,7 +177,8 @@ impl Prepared {
             | Action::Edit(_)
             | Action::Bash(_)
             | Action::BashOutput(_)
-            | Action::KillShell(_) => {}
+            | Action::KillShell(_)
+            | Action::Mcp(_) => {}
         }
         self
     }
@@ -181,6 +196,7 @@ enum Action {
     BashOutput(background::Output),
     KillShell(background::Kill),
     WebFetch(fetch::Fetch),
+    Mcp(mcp::Call),
 }
 
 static SPECS: LazyLock<Vec<Arc<ToolSpec>>> = LazyLock::new(|| {
@@ -207,22 +223,47 @@ impl Toolbox {
             config,
             seen: Arc::default(),
             running: TaskTracker::new(),
+            servers: None,
+            faults: Mutex::default(),
             instructions: Arc::default(),
             shells: Arc::default(),
             book: Mutex::default(),
         }
     }
 
+    /// With the team's MCP servers.
+    #[must_use]
+    pub fn with_servers(self, servers: Option<Arc<Servers>>) -> Self {
+        Self { servers, ..self }
+    }
+
+    /// Has the team's MCP servers begun that are wanted, and those ended that are not.
+    pub(crate) async fn settle_servers(&self, wanted: Wanted) {
+        let Some(servers) = &self.servers else { return };
+        let mut faults: Vec<String> = wanted.fault.into_iter().collect();
+        servers.settle(wanted.servers).await;
+        faults.extend(servers.faults());
+        // Every change of it is one assignment.
+        let mut told = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let news: Vec<String> =
+            faults.iter().filter(|fault| !told.contains(fault)).cloned().collect();
+        *told = faults;
+        drop(told);
+        self.shells.note(news.into_iter().map(|fault| format!("[{fault}]")));
+    }
+
     /// The tools as a model sees them.
     pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
         let web = self.config.web.is_some().then(|| Arc::clone(&FETCH));
-        SPECS.iter().cloned().chain(web).collect()
+        let servers = self.servers.iter().flat_map(|servers| servers.specs());
+        SPECS.iter().cloned().chain(web).chain(servers).collect()
     }
 
     /// Whether a tool of this name is one of them.
     pub fn has(&self, tool: &str) -> bool {
         SPECS.iter().any(|spec| spec.name == tool)
             || (tool == FETCH.name && self.config.web.is_some())
+            || (tool.starts_with("mcp__") && self.servers.is_some())
     }
 
     /// Whether a tool only looks, as long as it looks inside the workspace.
@@ -279,8 +320,28 @@ impl Toolbox {
             "BashOutput" => background::prepare_output(input),
             "KillShell" => background::prepare_kill(input),
             "WebFetch" => fetch::prepare(input),
+            mcp if mcp.starts_with("mcp__") => self.prepare_mcp(mcp, input),
             other => Err(format!("There is no coding tool {other:?}.")),
         }
+    }
+
+    fn prepare_mcp(&self, tool: &str, input: &serde_json::Value) -> Result<Prepared, String> {
+        let unknown = || format!("There is no tool {tool:?}.");
+        let servers = self.servers.as_ref().ok_or_else(unknown)?;
+        let bytes = input.to_string().len();
+        if bytes > SHOWN_INPUT_BYTES {
+            return Err(format!(
+                "{tool}: the input takes {bytes} bytes; over {SHOWN_INPUT_BYTES} it cannot be shown in whole to the one who has to allow it."
+            ));
+        }
+        let call = servers.prepare(tool, input)?;
+        Ok(Prepared {
+            // What a server says of its tools is no ground to let one run.
+            class: ToolClass::Execute,
+            subject: Subject::Other,
+            description: call.description(),
+            action: Action::Mcp(call),
+        })
     }
 
     /// Whether a command would run without a wall, because none works and the person wants to be
@@ -333,6 +394,16 @@ impl Toolbox {
             }
             Action::KillShell(call) => {
                 call.run(Arc::clone(&self.shells), self.config.sandbox.stands(), around).boxed()
+            }
+            Action::Mcp(call) => {
+                let servers = self.servers.clone();
+                async move {
+                    match servers {
+                        Some(servers) => servers.run(call).await,
+                        None => ToolOutput::failed("There are no MCP servers here."),
+                    }
+                }
+                .boxed()
             }
             Action::WebFetch(call) => call.run(self.config.web.clone(), around).boxed(),
             Action::Read(call) => blocking(move || call.run(&seen)),

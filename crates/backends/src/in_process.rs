@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aion_agent::identity::Identity;
+use aion_agent::mcp::Hub;
 use aion_agent::provider::Provider;
 use aion_agent::runtime::{AgentRuntime, RuntimeConfig};
 use aion_agent::tools::{ToolConfig, Toolbox};
@@ -52,12 +53,14 @@ pub struct InProcessConfig {
 pub struct InProcessBackend {
     source: Arc<dyn ProviderSource>,
     config: InProcessConfig,
+    /// The MCP servers of its teams.
+    servers: Arc<Hub>,
 }
 
 impl InProcessBackend {
     /// With somebody who answers.
     pub fn new(source: Arc<dyn ProviderSource>, config: InProcessConfig) -> Self {
-        Self { source, config }
+        Self { source, config, servers: Arc::default() }
     }
 
     fn start(
@@ -76,7 +79,7 @@ impl InProcessBackend {
             model,
             provider,
             host,
-            tools: Arc::new(self.tools(workspace)),
+            tools: Arc::new(self.tools(&team, workspace)),
             config: Arc::clone(&self.config.runtime),
         };
         signals
@@ -86,8 +89,12 @@ impl InProcessBackend {
         Ok(Box::new(InProcessSession::new(identity, runtime, signals)))
     }
 
-    fn tools(&self, workspace: PathBuf) -> Toolbox {
-        Toolbox::new(workspace, Arc::clone(&self.config.tools))
+    fn tools(&self, team: &TeamId, workspace: PathBuf) -> Toolbox {
+        let tools = &self.config.tools;
+        let servers = tools
+            .mcp
+            .map(|client| self.servers.of(team, workspace.clone(), Arc::clone(tools), client));
+        Toolbox::new(workspace, Arc::clone(tools)).with_servers(servers)
     }
 }
 

@@ -12,6 +12,6 @@ mod schema;
 
 pub(crate) use self::edit::{allow, set};
 pub(crate) use self::keys::{Key, find, keys, nearest, place, reference};
-pub(crate) use self::layers::{Paths, Settings};
+pub(crate) use self::layers::{Paths, Settings, is_secret};
 pub(crate) use self::rules::{Written, read as read_rule, written};
 pub(crate) use self::schema::schema;

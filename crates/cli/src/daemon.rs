@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aion_agent::leash::{DirectoryLedger, LeashConfig};
+use aion_agent::models::calls;
 use aion_agent::network::Web;
 use aion_agent::runtime::RuntimeConfig;
 use aion_agent::sandbox::Sandbox;
@@ -16,7 +17,7 @@ use aion_runtime::{Backends, House, TeamService};
 use aion_store::{EventStore, SqliteOptions, SqliteStore};
 use tokio_rustls::rustls::ClientConfig;
 
-use crate::client::with_authorities;
+use crate::client::{with_authorities, with_tls};
 use crate::exit::Failure;
 use crate::paths::{check_data_dir, prepare_data_dir};
 use crate::policy::Files;
@@ -103,6 +104,7 @@ impl Daemon {
         if let Some(network) = sandbox.network() {
             tools = tools.with_web(Arc::new(Web::new(Arc::clone(network), authorities)));
         }
+        let tools = tools.with_mcp(mcp_client);
         let config =
             InProcessConfig { runtime: Arc::new(RuntimeConfig::default()), tools: Arc::new(tools) };
         let services = Arc::new(Services::new(scenarios));
@@ -137,6 +139,12 @@ impl Daemon {
 /// The authorities of this machine, for pages of the web.
 fn authorities() -> Result<Arc<ClientConfig>, String> {
     with_authorities(None).map_err(|failure| failure.message().to_owned())
+}
+
+/// What calls MCP servers by HTTP.
+fn mcp_client() -> Result<reqwest::Client, String> {
+    let builder = with_tls().map_err(|failure| failure.message().to_owned())?;
+    calls(builder).map_err(|error| error.to_string())
 }
 
 /// Looks for the wall while nobody waits for it yet.

@@ -28,6 +28,7 @@ mod policy;
 mod progress;
 mod replace;
 mod scenarios;
+mod servers;
 mod services;
 mod terminal;
 mod trust;

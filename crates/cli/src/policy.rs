@@ -3,10 +3,12 @@
 
 use std::path::Path;
 
+use aion_agent::mcp::Wanted;
 use aion_agent::permission::{Layer, Policy};
 use aion_core::rule::{RuleScope, RuleWord};
 
 use crate::config::{Paths, Written, written};
+use crate::servers::wanted;
 use crate::trust::{Trust, place};
 
 /// The rules of files. What a project allows counts only where the person trusts it, as it was when
@@ -41,6 +43,10 @@ impl Policy for Files {
         let counts = |rule: &Written| !allows(rule) || (trusted && rule.file.starts_with(&place));
         let layer = |Written { word, rule, scope, .. }| Layer { word, rule, scope, grant: None };
         Ok(rules.into_iter().filter(counts).map(layer).collect())
+    }
+
+    fn servers(&self, workspace: &Path) -> Wanted {
+        wanted(workspace, &self.trust)
     }
 
     fn trusted(&self, workspace: &Path) -> bool {

@@ -16,6 +16,7 @@ use crate::config::{Paths, Written, written};
 use crate::exit::Failure;
 use crate::git::Repository;
 use crate::replace::replace;
+use crate::servers::Project;
 
 /// What was trusted of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub(crate) struct Trusted {
     pub(crate) commit: Option<String>,
     /// The hash of the rules that its files allowed.
     pub(crate) rules: String,
+    /// The hash of the file that named its MCP servers; none where it named none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) servers: Option<String>,
 }
 
 /// The directories that are trusted, kept in a file of the data directory.
@@ -61,7 +65,9 @@ impl Trust {
         let place = place(workspace);
         let commit = Repository::around(&place).and_then(|repository| repository.head());
         let mut all = self.all()?;
-        all.insert(place.clone(), Trusted { commit, rules: hash(rules) });
+        // Servers that cannot be read were not seen, and are not trusted.
+        let servers = Project::of(workspace).ok().flatten().map(|project| project.hash);
+        all.insert(place.clone(), Trusted { commit, rules: hash(rules), servers });
         self.write(&all)?;
         Ok(place)
     }
@@ -112,6 +118,11 @@ impl Trust {
     /// Whether a workspace is trusted.
     pub(crate) fn trusts(&self, workspace: &Path) -> bool {
         self.find(workspace).is_some()
+    }
+
+    /// Whether a workspace is trusted with the file that names its MCP servers, by the file's hash.
+    pub(crate) fn trusts_servers(&self, workspace: &Path, hash: &str) -> bool {
+        self.find(workspace).is_some_and(|trusted| trusted.servers.as_deref() == Some(hash))
     }
 
     /// Whether a workspace is trusted with these rules: they are those that it was trusted with.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use aion_agent::host::{Delta, Host, HostError, Permit, Rules, ToolOutput, ToolSpec};
+use aion_agent::mcp::Wanted;
 use aion_agent::permission::Layer;
 use aion_agent::sandbox::Violation;
 use aion_core::Rejection;
@@ -196,6 +197,18 @@ impl TeamHost {
         }
     }
 
+    async fn servers(&self) -> Result<Wanted, HostError> {
+        let workspace = self.handle.query(|team| PathBuf::from(team.workspace())).await;
+        let workspace = workspace.map_err(host_error)?;
+        let policy = Arc::clone(&self.handle.shared().house.policy);
+        let wanted = tokio::task::spawn_blocking(move || policy.servers(&workspace)).await;
+        let lost = |error: tokio::task::JoinError| Wanted {
+            servers: Vec::new(),
+            fault: Some(error.to_string()),
+        };
+        Ok(wanted.unwrap_or_else(lost))
+    }
+
     async fn trusted(&self) -> Result<bool, HostError> {
         let workspace = self.handle.query(|team| PathBuf::from(team.workspace())).await;
         let workspace = workspace.map_err(host_error)?;
@@ -342,6 +355,10 @@ impl Host for TeamHost {
 
     fn rules(&self) -> BoxFuture<'_, Result<Rules, HostError>> {
         self.rules().boxed()
+    }
+
+    fn servers(&self) -> BoxFuture<'_, Result<Wanted, HostError>> {
+        self.servers().boxed()
     }
 
     fn trusted(&self) -> BoxFuture<'_, Result<bool, HostError>> {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aion_agent::host::{Delta, Host, HostError, Permit, Rules, ToolOutput, ToolSpec};
+use aion_agent::mcp::Wanted;
 use aion_agent::sandbox::Violation;
 use aion_core::budget::{Amount, Usage};
 use aion_core::command::ToolProposal;
@@ -102,6 +103,7 @@ struct State {
     fall: Option<Fall>,
     standing: String,
     trusted: bool,
+    wanted: Wanted,
     refuse_to_record: Option<HostError>,
 }
 
@@ -113,6 +115,11 @@ impl House {
         let (asked, requests) = mpsc::unbounded();
         let (judge, state) = (Box::new(judge), Mutex::default());
         (Arc::new(Self { judge, state, meanwhile: Mutex::default(), asked }), requests)
+    }
+
+    /// The person has these MCP servers.
+    pub fn want(&self, wanted: Wanted) {
+        self.lock().wanted = wanted;
     }
 
     /// The person trusts the workspace.
@@ -298,6 +305,10 @@ impl Host for House {
 
     fn rules(&self) -> BoxFuture<'_, Result<Rules, HostError>> {
         self.call(|_| Ok(Rules::default()))
+    }
+
+    fn servers(&self) -> BoxFuture<'_, Result<Wanted, HostError>> {
+        self.call(|state| Ok(state.wanted.clone()))
     }
 
     fn trusted(&self) -> BoxFuture<'_, Result<bool, HostError>> {

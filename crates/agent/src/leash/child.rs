@@ -5,17 +5,19 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use tokio::io::AsyncWriteExt;
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::MARK;
 use super::ledger::{LeashEntry, LeashLedger, reap, reap_without_helper};
 use super::processes::{Process, boot_id};
+use super::{MARK, TALKS};
 
 /// How child processes are kept.
 #[derive(Clone, Debug)]
@@ -49,12 +51,44 @@ pub struct LeashedCommand {
     pub environment: Vec<(OsString, OsString)>,
 }
 
+/// What is heard of a command: its output with its errors, or its errors alone where its output is
+/// spoken to.
+#[derive(Debug)]
+pub enum Heard {
+    /// Both.
+    Output(ChildStdout),
+    /// Its errors.
+    Errors(ChildStderr),
+}
+
+impl AsyncRead for Heard {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Output(output) => Pin::new(output).poll_read(context, buffer),
+            Self::Errors(errors) => Pin::new(errors).poll_read(context, buffer),
+        }
+    }
+}
+
+/// The way to talk with a command. Dropping its input pulls the leash.
+#[derive(Debug)]
+pub struct Talk {
+    /// What it reads.
+    pub input: ChildStdin,
+    /// What it writes.
+    pub output: ChildStdout,
+}
+
 /// A command on its leash.
 #[derive(Debug)]
 pub struct Leashed {
     /// Taken by the task that waits for its end when the leash is dropped.
     helper: Option<Child>,
-    output: ChildStdout,
+    output: Heard,
     pipe: Option<ChildStdin>,
     /// Taken when the ledger knows that the leash has ended.
     entry: Option<LeashEntry>,
@@ -65,6 +99,23 @@ pub struct Leashed {
 
 /// Starts a command on a leash, after the ledger knows of it.
 pub async fn spawn(config: &LeashConfig, command: LeashedCommand) -> io::Result<Leashed> {
+    Ok(start(config, command, false).await?.0)
+}
+
+/// Starts a command on a leash that is talked with: the leash is pulled by dropping what it reads.
+pub async fn spawn_talking(
+    config: &LeashConfig,
+    command: LeashedCommand,
+) -> io::Result<(Leashed, Talk)> {
+    let (leashed, talk) = start(config, command, true).await?;
+    Ok((leashed, talk.ok_or(ErrorKind::BrokenPipe)?))
+}
+
+pub(crate) async fn start(
+    config: &LeashConfig,
+    command: LeashedCommand,
+    talks: bool,
+) -> io::Result<(Leashed, Option<Talk>)> {
     let mark = draw_mark()?;
     let mut helper = Command::new(&config.program)
         .args(&config.arguments)
@@ -74,26 +125,33 @@ pub async fn spawn(config: &LeashConfig, command: LeashedCommand) -> io::Result<
         .env_clear()
         .envs(command.environment)
         .env(MARK, &mark)
+        .envs(talks.then_some((TALKS, "1")))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(if talks { Stdio::piped() } else { Stdio::null() })
         .process_group(0)
         .spawn()?;
     let gone = || io::Error::new(ErrorKind::BrokenPipe, "the leash's helper ended at once");
     let group = helper.id().and_then(|pid| i32::try_from(pid).ok()).ok_or_else(gone)?;
     let output = helper.stdout.take().ok_or_else(gone)?;
-    let pipe = helper.stdin.take().ok_or_else(gone)?;
+    let mut pipe = helper.stdin.take().ok_or_else(gone)?;
+    let errors = helper.stderr.take();
     let start = Process::find(group).ok_or_else(gone)?.start;
     let entry = LeashEntry { group, start, boot: boot_id(), mark };
     let ledger = config.ledger.clone();
-    let helper = Some(helper);
-    let mut leashed =
-        Leashed { helper, output, pipe: Some(pipe), entry: Some(entry), ledger, token: None };
+    let (helper, entry) = (Some(helper), Some(entry));
+    let (output, spoken) = match errors {
+        Some(errors) => (Heard::Errors(errors), Some(output)),
+        None => (Heard::Output(output), None),
+    };
+    let mut leashed = Leashed { helper, output, pipe: None, entry, ledger, token: None };
     leashed.write_down().await?;
-    if let Some(pipe) = &mut leashed.pipe {
-        pipe.write_all(b"\n").await?;
-    }
-    Ok(leashed)
+    pipe.write_all(b"\n").await?;
+    let Some(output) = spoken else {
+        leashed.pipe = Some(pipe);
+        return Ok((leashed, None));
+    };
+    Ok((leashed, Some(Talk { input: pipe, output })))
 }
 
 impl Leashed {
@@ -102,12 +160,14 @@ impl Leashed {
         self.token = Some(token);
     }
 
-    /// The command's standard output and error. It ends when everything on the leash has.
-    pub fn output(&mut self) -> &mut ChildStdout {
+    /// The command's standard output and error, or its error alone where it is talked with. It ends
+    /// when everything on the leash has.
+    pub fn output(&mut self) -> &mut Heard {
         &mut self.output
     }
 
-    /// Kills everything on the leash; [`Leashed::wait`] then ends soon.
+    /// Kills everything on the leash; [`Leashed::wait`] then ends soon. A command that is talked with
+    /// is killed by dropping what it reads, or [reaped](Self::reap).
     pub fn kill(&mut self) {
         self.pipe = None;
     }

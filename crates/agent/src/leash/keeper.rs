@@ -1,19 +1,23 @@
 //! The helper's side of the leash, run as a process of its own; it outlives nobody.
 
+use std::env;
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::getpid;
 
+use super::TALKS;
 use super::processes::{Process, below};
 
 /// The exit code when the command could not be started.
@@ -41,15 +45,22 @@ pub fn leash_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if set_child_subreaper(true).is_err() || outlive_hang_ups().is_err() || !may_start() {
         return ExitCode::from(PULLED);
     }
-    let child = match start(program, args) {
+    let talks = env::var_os(TALKS).is_some();
+    let mut child = match start(program, args, talks) {
         Ok(child) => child,
         Err(error) => {
             // The one who holds the leash reads our output as the command's.
-            let _ = io::Write::write_all(&mut io::stdout(), format!("{error}\n").as_bytes());
+            let words = format!("{error}\n");
+            let _ = if talks {
+                io::stderr().write_all(words.as_bytes())
+            } else {
+                io::stdout().write_all(words.as_bytes())
+            };
             return ExitCode::from(NOT_STARTED);
         }
     };
-    let code = match wait(child) {
+    let input = child.stdin.take();
+    let code = match wait(child, input) {
         Happening::Pulled | Happening::Ended(Err(_)) => PULLED,
         Happening::Ended(Ok(status)) => exit_code(status),
     };
@@ -71,28 +82,64 @@ fn may_start() -> bool {
     matches!(io::stdin().read(&mut [0]), Ok(1))
 }
 
-fn start(program: OsString, args: impl Iterator<Item = OsString>) -> io::Result<Child> {
+fn start(
+    program: OsString,
+    args: impl Iterator<Item = OsString>,
+    talks: bool,
+) -> io::Result<Child> {
     let output = || io::stdout().as_fd().try_clone_to_owned().map(Stdio::from);
-    Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(output()?)
-        .stderr(output()?)
-        .spawn()
+    let mut command = Command::new(program);
+    command.args(args).env_remove(TALKS);
+    if talks {
+        return command.stdin(Stdio::piped()).spawn();
+    }
+    command.stdin(Stdio::null()).stdout(output()?).stderr(output()?).spawn()
 }
 
-fn wait(mut child: Child) -> Happening {
+fn wait(mut child: Child, input: Option<ChildStdin>) -> Happening {
     let (happened, happenings) = mpsc::channel();
     let pulled = happened.clone();
-    thread::spawn(move || {
-        // Whatever else comes over the pipe means nothing; its end or failure is the sign.
-        while matches!(io::stdin().read(&mut [0; 64]), Ok(1..)) {}
-        let _ = pulled.send(Happening::Pulled);
-    });
+    match input {
+        None => thread::spawn(move || {
+            // Whatever else comes over the pipe means nothing; its end or failure is the sign.
+            while matches!(io::stdin().read(&mut [0; 64]), Ok(1..)) {}
+            let _ = pulled.send(Happening::Pulled);
+        }),
+        Some(input) => {
+            thread::spawn(move || pass_on(input));
+            thread::spawn(move || {
+                await_hang_up();
+                let _ = pulled.send(Happening::Pulled);
+            })
+        }
+    };
     thread::spawn(move || {
         let _ = happened.send(Happening::Ended(child.wait()));
     });
     happenings.recv().unwrap_or(Happening::Pulled)
+}
+
+/// Passes on what comes over the pipe. A command that reads nothing holds it up, and nothing else.
+fn pass_on(mut input: ChildStdin) {
+    let mut chunk = [0; 8 * 1024];
+    while let Ok(read @ 1..) = io::stdin().read(&mut chunk) {
+        if input.write_all(&chunk[..read]).is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits until the other side of the pipe is closed, also where not all that came was read.
+fn await_hang_up() {
+    let stdin = io::stdin();
+    loop {
+        let mut asked = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
+        match poll(&mut asked, PollTimeout::NONE) {
+            Ok(_) if asked[0].revents().is_some_and(|happened| !happened.is_empty()) => return,
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return,
+        }
+    }
 }
 
 /// Kills until two looks in a row find nobody: a process that was being made during the first look

@@ -13,6 +13,7 @@ use super::patterns::CommandPattern;
 use super::script::{Part, Script};
 use super::subject::Subject;
 use super::suggest::suggestion;
+use crate::mcp::Wanted;
 
 /// One rule, with whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,12 @@ pub trait Policy: Send + Sync + fmt::Debug + 'static {
     /// Whether the person trusts a workspace: its own rules that allow, and its instructions, count
     /// only then.
     fn trusted(&self, workspace: &Path) -> bool;
+
+    /// The MCP servers that teams may have in a workspace: the person's own, and the project's where
+    /// the person trusts them.
+    fn servers(&self, _workspace: &Path) -> Wanted {
+        Wanted::default()
+    }
 }
 
 /// Nobody's rules; nothing is trusted.

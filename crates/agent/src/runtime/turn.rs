@@ -153,6 +153,9 @@ impl<'a> Turn<'a> {
         self.items = self.runtime.host.history().await?;
         self.runtime.tools.find_lost(&self.items);
         self.add_instructions().await?;
+        let wanted = self.runtime.host.servers().await?;
+        // Who interrupts now interrupts the model's call: the opening has to be kept.
+        let _ = self.unless_interrupted(self.runtime.tools.settle_servers(wanted)).await;
         match self.position() {
             Position::Opening => {
                 let mut text = std::mem::take(&mut self.input.opening);

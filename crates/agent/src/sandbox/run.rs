@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aion_core::id::TeamId;
 use tempfile::TempDir;
-use tokio::process::ChildStdout;
 use tokio::task::spawn_blocking;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -22,7 +21,7 @@ use super::placeholder::Placeholders;
 use super::policy::{Grounds, Policy};
 use super::violation::Violation;
 use super::wall::{Mode, Wall};
-use crate::leash::{self, LeashConfig, Leashed, LeashedCommand};
+use crate::leash::{self, Heard, LeashConfig, Leashed, LeashedCommand, Talk};
 use crate::network::{Gate, Network, Opening};
 
 /// What all commands of a house are run by.
@@ -155,17 +154,39 @@ impl Sandbox {
         self: &Arc<Self>,
         leash: &LeashConfig,
         workspace: &Path,
-        mut command: LeashedCommand,
+        command: LeashedCommand,
         gate: Option<Gate>,
     ) -> io::Result<Walled> {
+        Ok(self.start(leash, workspace, command, gate, false).await?.0)
+    }
+
+    /// Starts a command that is talked with: dropping what it reads kills it.
+    pub async fn spawn_talking(
+        self: &Arc<Self>,
+        leash: &LeashConfig,
+        workspace: &Path,
+        command: LeashedCommand,
+    ) -> io::Result<(Walled, Talk)> {
+        let (walled, talk) = self.start(leash, workspace, command, None, true).await?;
+        Ok((walled, talk.ok_or(io::ErrorKind::BrokenPipe)?))
+    }
+
+    async fn start(
+        self: &Arc<Self>,
+        leash: &LeashConfig,
+        workspace: &Path,
+        mut command: LeashedCommand,
+        gate: Option<Gate>,
+        talks: bool,
+    ) -> io::Result<(Walled, Option<Talk>)> {
         let sandbox = Arc::clone(self);
         // The first look for a wall takes a while.
         let wall =
             spawn_blocking(move || sandbox.wall().clone()).await.map_err(io::Error::other)?;
         match wall {
             Wall::Off | Wall::Missing { ask: true, .. } => {
-                let leashed = leash::spawn(leash, command).await?;
-                return Ok(Walled { leashed, watch: Watch::default() });
+                let (leashed, talk) = leash::start(leash, command, talks).await?;
+                return Ok((Walled { leashed, watch: Watch::default() }, talk));
             }
             Wall::Missing { reason, ask: false } => {
                 return Err(io::Error::other(format!(
@@ -190,8 +211,8 @@ impl Sandbox {
         let inner = std::iter::once(command.program).chain(command.arguments);
         let arguments = plan.arguments.into_iter().chain(inner).collect();
         let command = LeashedCommand { program: plan.program, arguments, ..command };
-        match leash::spawn(leash, command).await {
-            Ok(leashed) => Ok(Walled { leashed, watch }),
+        match leash::start(leash, command, talks).await {
+            Ok((leashed, talk)) => Ok((Walled { leashed, watch }, talk)),
             Err(error) => {
                 watch.guard.take();
                 let _ = spawn_blocking(move || drop(watch)).await;
@@ -325,7 +346,7 @@ impl Walled {
     }
 
     /// The command's standard output and error. It ends when everything on the leash has.
-    pub fn output(&mut self) -> &mut ChildStdout {
+    pub fn output(&mut self) -> &mut Heard {
         self.leashed.output()
     }
 

@@ -21,6 +21,12 @@ pub(super) fn kind(content: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// The same for bytes that are not known to be an image.
+pub(crate) fn shown_image(content: &[u8], shown: &str) -> Result<(String, Image), String> {
+    let media_type = kind(content).ok_or_else(|| "it is of no kind that is shown".to_owned())?;
+    read(content, media_type, shown)
+}
+
 /// An image, and what is told of it. An error is for the model.
 pub(super) fn read(
     content: &[u8],

@@ -184,6 +184,11 @@ impl Shells {
         }));
     }
 
+    /// Something else that the agent is to be told without having asked.
+    pub(super) fn note(&self, notes: impl Iterator<Item = String>) {
+        self.known().notes.extend(notes);
+    }
+
     /// What the agent is to be told without having asked, once.
     pub(super) fn news(&self) -> Vec<String> {
         let mut known = self.known();

@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use aion_agent::leash::{
-    DirectoryLedger, LeashEntry, LeashLedger, Leashed, LeashedCommand, reap, spawn,
+    DirectoryLedger, LeashEntry, LeashLedger, Leashed, LeashedCommand, reap, spawn, spawn_talking,
 };
-use tokio::io::AsyncReadExt;
+use futures::FutureExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::fixture::{PROBE, leash};
 
@@ -249,4 +250,27 @@ async fn a_command_that_kills_its_helper_leaves_nothing_running() {
     wait_for_silence(&mut child).await;
     drop(child);
     stream.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_command_that_is_talked_with_ends_with_its_input_though_it_reads_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let echo = "read line; echo \"got $line\"; echo wrong >&2; sleep 1000 & wait";
+    let (mut child, mut talk) =
+        spawn_talking(&leash(None), command(echo, dir.path())).await.unwrap();
+    talk.input.write_all(b"hello\n").await.unwrap();
+    let mut said = [0; 10];
+    talk.output.read_exact(&mut said).await.unwrap();
+    assert_eq!(&said, b"got hello\n");
+    let mut errors = [0; 6];
+    child.output().read_exact(&mut errors).await.unwrap();
+    assert_eq!(&errors, b"wrong\n");
+    // More than pipes hold, for nobody.
+    for _ in 0..100 {
+        let _ = talk.input.write_all(&[0; 4096]).now_or_never();
+    }
+    drop(talk.input);
+    assert_eq!(child.wait().await.unwrap(), 137);
+    let mut rest = Vec::new();
+    talk.output.read_to_end(&mut rest).await.unwrap();
 }

@@ -13,6 +13,7 @@ mod leashes;
 mod outputs;
 mod rules;
 mod scenarios;
+mod servers;
 mod services;
 mod shells;
 mod toolbox;

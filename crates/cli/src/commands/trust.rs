@@ -14,6 +14,7 @@ use crate::confirm::{ask, confirm};
 use crate::exit::{Failure, Outcome};
 use crate::output;
 use crate::paths::{data_dir, prepare_data_dir};
+use crate::servers::Project;
 use crate::terminal::{clean_line, is_screen};
 use crate::trust::{Trust, place, rules_of_project};
 
@@ -36,19 +37,21 @@ pub(super) fn run(args: &TrustDirectory, json: bool) -> Outcome {
         return say(&place(&full), if was { "trusted no more" } else { "not trusted" }, json);
     }
     let rules = rules_of_project(&full)?;
-    confirm(&preview(&full, &rules), "Trust it?", args.yes, json)?;
+    let servers = project(&full)?;
+    confirm(&preview(&full, &rules, servers.as_ref()), "Trust it?", args.yes, json)?;
     prepare_data_dir(&dir)?;
     let place = trust.add(&full, &rules)?;
     say(&place, "trusted", json)
 }
 
 /// What trust would change.
-fn preview(workspace: &Path, rules: &[Written]) -> Vec<String> {
+fn preview(workspace: &Path, rules: &[Written], servers: Option<&Project>) -> Vec<String> {
     let mut lines = vec![format!(
         "{}: its own instructions are read, and what its settings allow runs without asking.",
         place(workspace).display()
     )];
     let allowed = rules.iter().filter(|rule| rule.word == RuleWord::Allow);
+    lines.extend(servers.into_iter().flat_map(Project::told).map(|line| format!("  {line}")));
     let read = instructions(workspace);
     lines.extend(read.into_iter().map(|file| format!("  read {file}")));
     lines
@@ -108,14 +111,16 @@ pub(super) fn before_a_run(
         return Ok(());
     }
     let read = instructions(workspace);
-    let without = allows == 0 && read.is_empty();
-    let trusted =
-        if allows == 0 { trust.trusts(workspace) } else { trust.trusts_with(workspace, &rules) };
-    if without || trusted {
+    let servers = project(workspace)?;
+    let without = allows == 0 && read.is_empty() && servers.is_none();
+    let knows_servers =
+        servers.as_ref().is_none_or(|project| trust.trusts_servers(workspace, &project.hash));
+    let knows_rules = allows == 0 || trust.trusts_with(workspace, &rules);
+    if without || (trust.trusts(workspace) && knows_rules && knows_servers) {
         return Ok(());
     }
     if !json && is_screen() && stdin().is_terminal() {
-        for line in preview(workspace, &rules) {
+        for line in preview(workspace, &rules, servers.as_ref()) {
             output::line(&line)?;
         }
         if ask("Trust it? Without, what it allows is asked for, and what it says is not read.")? {
@@ -126,13 +131,16 @@ pub(super) fn before_a_run(
     }
     let place = place(workspace);
     let mut what = Vec::new();
-    if allows > 0 {
+    if allows > 0 && !knows_rules {
         what.push(format!(
             "the {allows} rule(s) by which its settings allow something do not count"
         ));
     }
-    if !read.is_empty() {
+    if !read.is_empty() && !trust.trusts(workspace) {
         what.push(format!("its instructions are not read ({})", read.join(", ")));
+    }
+    if let Some(project) = servers.filter(|_| !knows_servers) {
+        what.push(format!("{} MCP server(s) that it names are not started", project.told().len()));
     }
     // Where standard error is gone there is nobody to tell.
     let _ = writeln!(
@@ -142,6 +150,11 @@ pub(super) fn before_a_run(
         what.join(", and ")
     );
     Ok(())
+}
+
+/// The MCP servers that the project names.
+fn project(workspace: &Path) -> Result<Option<Project>, Failure> {
+    Project::of(workspace).map_err(|why| Failure::new(Exit::Usage, "mcp.unreadable", why))
 }
 
 /// The files of instructions that a workspace has.

@@ -12,6 +12,7 @@ use toml::{Table, Value};
 use super::keys::{Key, find, keys, nearest};
 use super::rules::TABLE;
 use crate::exit::Failure;
+use crate::servers::{FILE as SERVERS_FILE, TABLE as SERVERS};
 use crate::terminal::clean_line;
 
 /// The file of who administers the machine.
@@ -166,6 +167,14 @@ impl Settings {
         flatten("", &table, &mut found);
         // Rules are read for themselves: those of all files count together.
         found.retain(|(name, _)| !name.starts_with(&format!("{TABLE}.")));
+        // So are MCP servers, of the person's own file alone.
+        let all = found.len();
+        found.retain(|(name, _)| !name.starts_with(&format!("{SERVERS}.")));
+        if of_a_project && found.len() < all {
+            self.warnings.push(format!(
+                "{shown}: {SERVERS} counts in your own file alone; a project names its servers in {SERVERS_FILE}"
+            ));
+        }
         for (name, value) in found {
             if is_secret(&name, value) {
                 let message = format!("{shown}: {} looks like a secret", clean_line(&name, 60));
@@ -222,7 +231,7 @@ fn flatten<'t>(prefix: &str, table: &'t Table, found: &mut Vec<(String, &'t Valu
 }
 
 /// Whether a value is one that should not stand in a file.
-fn is_secret(name: &str, value: &Value) -> bool {
+pub(crate) fn is_secret(name: &str, value: &Value) -> bool {
     let name = name.to_lowercase();
     let named = ["token", "secret", "password", "api_key", "apikey", "credential"]
         .iter()

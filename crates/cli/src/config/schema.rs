@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::keys::{Kind, keys};
 use super::rules::TABLE;
+use crate::servers::TABLE as SERVERS;
 
 /// The schema of a file of settings.
 pub(crate) fn schema() -> Value {
@@ -61,12 +62,46 @@ pub(crate) fn schema() -> Value {
         },
     });
     tables.insert(TABLE.to_owned(), permissions);
+    tables.insert(SERVERS.to_owned(), servers());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Settings of aion",
         "type": "object",
         "additionalProperties": false,
         "properties": tables,
+    })
+}
+
+/// MCP servers, each by its name.
+fn servers() -> Value {
+    let text = |what: &str| json!({ "type": "string", "description": what });
+    let texts = |what: &str| {
+        json!({
+            "type": "object",
+            "additionalProperties": { "type": "string" },
+            "description": what,
+        })
+    };
+    let seconds = |what: &str| json!({ "type": "integer", "minimum": 1, "maximum": 3600, "description": what });
+    json!({
+        "type": "object",
+        "description": "MCP servers whose tools your teams may have; only your own file names them.",
+        "additionalProperties": {
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "command": text("The program to start, in the workspace."),
+                "args": { "type": "array", "items": { "type": "string" } },
+                "env": texts("What it finds in its environment; env:NAME takes a variable's value."),
+                "sandbox": { "type": "boolean", "description": "Whether it runs behind the sandbox.", "default": false },
+                "type": { "enum": ["stdio", "http"] },
+                "url": text("The place to call by HTTP, instead of a program."),
+                "headers": texts("What is sent with every call; env:NAME takes a variable's value."),
+                "start_seconds": seconds("How long it may take to be ready; 60 if not given."),
+                "call_seconds": seconds("How long a call may take; 120 if not given."),
+                "disabled": { "type": "boolean", "default": false },
+            },
+        },
     })
 }
 

@@ -112,6 +112,7 @@ fn house(dir: &Path, ledger: DirectoryLedger) -> Result<House> {
             environment,
             sandbox: Arc::new(Sandbox::off()),
             web: None,
+            mcp: None,
         }),
     };
     let backend = InProcessBackend::new(Arc::new(Arc::new(Chatter)), config);
