@@ -45,7 +45,6 @@ impl Failure {
     }
 
     /// The exit code that goes with it.
-    #[cfg(test)]
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use aion_api::Exit;
 use aion_core::id::TeamId;
 use aion_server::{Groundwork, GroundworkError};
 
@@ -56,6 +57,10 @@ impl Groundwork for Ground {
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the failure's way")]
 fn refused(failure: Failure) -> GroundworkError {
+    if failure.exit() == Exit::Failure {
+        // Nothing that was asked for would be possible: the machine did not let us.
+        return GroundworkError::Failed(failure.message().to_owned());
+    }
     let (code, detail) = (failure.code().to_owned(), failure.message().to_owned());
     GroundworkError::Refused { code, detail }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aion_api::UserFrame;
 use aion_core::event::{Event, Recorded};
@@ -17,6 +18,9 @@ use crate::spans::Spans;
 
 /// Frames that are kept for those who come back.
 const KEPT: usize = 4_096;
+
+/// The wait before events are asked for again that could not be read.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The scope. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -152,7 +156,14 @@ async fn follow(feed: Feed, service: TeamService, team: TeamHandle, after: Seq) 
                     }
                 }
                 Err(SubscriptionEnd::TooSlow { .. }) => continue 'again,
-                Ok(None) | Err(SubscriptionEnd::Store(_)) => {
+                Err(SubscriptionEnd::Store(error)) => {
+                    tracing::warn!(team = %team.team(), %error, "a team's events cannot be read");
+                    tokio::select! {
+                        () = tokio::time::sleep(PAUSE) => continue 'again,
+                        () = feed.inner.stop.cancelled() => return,
+                    }
+                }
+                Ok(None) => {
                     feed.lock().watched.remove(team.team());
                     return;
                 }

@@ -42,7 +42,10 @@ pub(crate) async fn issue(
         let detail = "the member has failed; start it again first";
         return Err(Failure::new(StatusCode::CONFLICT, "credential.failed_member", detail));
     }
-    let issued = app.members.draw(team.team(), slot, generation);
+    let issued = app.members.draw(team.team(), slot, generation).ok_or_else(|| {
+        let detail = "the member was started again meanwhile; ask again";
+        Failure::new(StatusCode::CONFLICT, "credential.earlier_start", detail)
+    })?;
     let body = CredentialResponse {
         slot_id: slot.0.into(),
         url: endpoint(issued.port),

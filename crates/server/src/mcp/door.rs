@@ -9,7 +9,7 @@ use std::time::Duration;
 use aion_runtime::TeamService;
 use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,6 +22,10 @@ use crate::listen::{HEAD, converse};
 
 /// Connections at a time, of all members together and of nobody.
 const CONNECTIONS: usize = 1_024;
+/// Those of them that have not said yet who they are: they keep nobody out for long.
+const STRANGERS: usize = 256;
+/// Those of them that speak HTTP, where every request says by itself who it is from.
+const HTTP: usize = 512;
 /// How long calls that have begun may take to end when the daemon stops.
 const GRACE: Duration = Duration::from_secs(5);
 /// The wait after a connection could not be accepted.
@@ -53,7 +57,7 @@ impl Door {
         let tools = Tools { service, calls: TaskTracker::new() };
         let router = http::router(Arc::clone(&tokens), tools.clone());
         let connections = TaskTracker::new();
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let places = Places::new();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -68,9 +72,15 @@ impl Door {
                 }
             };
             // One too many is closed again.
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-            let entering =
-                enter(stream, Arc::clone(&tokens), tools.clone(), router.clone(), stop.clone());
+            let Some((place, stranger)) = places.enter() else { continue };
+            let member = Entering {
+                tokens: Arc::clone(&tokens),
+                tools: tools.clone(),
+                router: router.clone(),
+                http: Arc::clone(&places.http),
+                stop: stop.clone(),
+            };
+            let entering = member.enter(stream, stranger);
             connections.spawn(async move {
                 let _place = place;
                 entering.await;
@@ -85,24 +95,68 @@ impl Door {
     }
 }
 
-/// Serves one connection by what it begins with.
-async fn enter(
-    stream: TcpStream,
+/// The places for connections.
+struct Places {
+    all: Arc<Semaphore>,
+    strangers: Arc<Semaphore>,
+    http: Arc<Semaphore>,
+}
+
+impl Places {
+    fn new() -> Self {
+        let places = |count| Arc::new(Semaphore::new(count));
+        Self { all: places(CONNECTIONS), strangers: places(STRANGERS), http: places(HTTP) }
+    }
+
+    /// A place, and one among the strangers.
+    fn enter(&self) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+        let take = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
+        take(&self.all).zip(take(&self.strangers))
+    }
+}
+
+/// What one connection is served with.
+struct Entering {
     tokens: Arc<MemberTokens>,
     tools: Tools,
     router: Router,
+    http: Arc<Semaphore>,
     stop: CancellationToken,
-) {
-    // A frame goes out when it is written: nobody waits for a packet to fill.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection keeps its delay");
+}
+
+impl Entering {
+    /// Serves one connection by what it begins with.
+    async fn enter(self, stream: TcpStream, stranger: OwnedSemaphorePermit) {
+        // A frame goes out when it is written: nobody waits for a packet to fill.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection keeps its delay");
+        }
+        let mut first = [0_u8];
+        let Ok(Ok(1)) = timeout(HELLO_TIME, stream.peek(&mut first)).await else { return };
+        // A method of HTTP is a word; the length of a frame begins with a byte that is no letter.
+        if first[0].is_ascii_alphabetic() {
+            let Ok(_place) = self.http.try_acquire_owned() else { return };
+            drop(stranger);
+            converse(stream, self.router, self.stop, HEAD).await;
+        } else {
+            framed::serve(stream, &self.tokens, self.tools, self.stop, stranger).await;
+        }
     }
-    let mut first = [0_u8];
-    let Ok(Ok(1)) = timeout(HELLO_TIME, stream.peek(&mut first)).await else { return };
-    // A method of HTTP is a word; the length of a frame begins with a byte that is no letter.
-    if first[0].is_ascii_alphabetic() {
-        converse(stream, router, stop, HEAD).await;
-    } else {
-        framed::serve(stream, &tokens, tools, stop).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_leave_places_for_those_who_are_known() {
+        let places = Places::new();
+        let strangers: Vec<_> = (0..STRANGERS).map(|_| places.enter().unwrap()).collect();
+        assert!(places.enter().is_none());
+        assert_eq!(places.all.available_permits(), CONNECTIONS - STRANGERS);
+        // Who has said who it is gives its place among them up.
+        let known: Vec<_> = strangers.into_iter().map(|(place, _)| place).collect();
+        assert!(places.enter().is_some());
+        assert_eq!(places.all.available_permits(), CONNECTIONS - known.len());
     }
 }

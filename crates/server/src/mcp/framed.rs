@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -69,6 +69,7 @@ pub(crate) async fn serve(
     tokens: &MemberTokens,
     tools: Tools,
     stop: CancellationToken,
+    stranger: OwnedSemaphorePermit,
 ) {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
@@ -100,6 +101,7 @@ pub(crate) async fn serve(
     if frames::write(&mut writer, &welcome).await.is_err() {
         return;
     }
+    drop(stranger);
     tracing::debug!(team = %member.team, slot = %member.slot, "a member is connected");
     let end = stop.child_token();
     let carrying = carry(reader, writer, Arc::clone(&member), tools, end.clone());
@@ -224,14 +226,15 @@ async fn read_all(
 ) {
     loop {
         waiting.room().await;
+        // Who does not read what it is answered is not read either.
+        let Ok(room) = out.reserve().await else { return };
         let bytes = match frames::read(&mut reader).await {
             Ok(bytes) => bytes,
             Err(error) => {
                 if let FrameError::TooLarge(_) = error {
                     // Where the next frame begins is not known after that.
                     let told = ErrorData::invalid_request(error.to_string(), None);
-                    let _ =
-                        out.send(frames::encode(&ServerJsonRpcMessage::error(told, None))).await;
+                    room.send(frames::encode(&ServerJsonRpcMessage::error(told, None)));
                 }
                 tracing::debug!(%error, "a connection ends");
                 return;
@@ -242,19 +245,14 @@ async fn read_all(
             Said::Message(message) => {
                 if !waiting.note(&message) {
                     let told = ErrorData::invalid_request("an id was used twice at a time", None);
-                    let _ =
-                        out.send(frames::encode(&ServerJsonRpcMessage::error(told, None))).await;
+                    room.send(frames::encode(&ServerJsonRpcMessage::error(told, None)));
                     return;
                 }
                 if inward.send(*message).await.is_err() {
                     return;
                 }
             }
-            Said::Unknown(answer) => {
-                if out.send(frames::encode(&answer)).await.is_err() {
-                    return;
-                }
-            }
+            Said::Unknown(answer) => room.send(frames::encode(&answer)),
         }
     }
 }

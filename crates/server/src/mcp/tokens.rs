@@ -98,8 +98,9 @@ impl MemberTokens {
         self.port
     }
 
-    /// Draws a member's secret. The member's earlier ones end.
-    pub(crate) fn draw(&self, team: &TeamId, slot: SlotId, generation: u32) -> Issued {
+    /// Draws a member's secret. The member's earlier ones end. None where a later start of the member
+    /// has one already.
+    pub(crate) fn draw(&self, team: &TeamId, slot: SlotId, generation: u32) -> Option<Issued> {
         let drawn = format!("{PREFIX}{}", secret());
         let token = format!("{drawn}.{}", self.check(&drawn));
         let fingerprint = Fingerprint::of(&drawn);
@@ -115,11 +116,21 @@ impl MemberTokens {
             calls: Arc::new(Semaphore::new(CALLS)),
             requests: Arc::new(Semaphore::new(CALLS)),
         };
-        tracing::info!(%team, %slot, generation, credential = member.credential, "a credential was made");
         let mut members = self.lock();
-        end(&mut members, |member| member.team == *team && member.slot == slot);
+        let of_slot = |member: &Member| member.team == *team && member.slot == slot;
+        if members.values().any(|member| of_slot(member) && member.generation > generation) {
+            return None;
+        }
+        tracing::info!(%team, %slot, generation, credential = member.credential, "a credential was made");
+        end(&mut members, of_slot);
         members.insert(fingerprint, Arc::new(member));
-        Issued { token: ConnectionToken::new(token), port: self.port, ready: seen }
+        Some(Issued { token: ConnectionToken::new(token), port: self.port, ready: seen })
+    }
+
+    /// What a start is given that is over already: it stands for nobody.
+    fn void(&self) -> Issued {
+        let (_, ready) = watch::channel(false);
+        Issued { token: ConnectionToken::new(format!("{PREFIX}over")), port: self.port, ready }
     }
 
     /// Whom a secret stands for. The part after the dot is for the client alone, which knows by it
@@ -173,7 +184,7 @@ impl MemberTokens {
 
 impl Connections for MemberTokens {
     fn issue(&self, team: &TeamId, slot: SlotId, generation: u32) -> Connection {
-        let issued = self.draw(team, slot, generation);
+        let issued = self.draw(team, slot, generation).unwrap_or_else(|| self.void());
         Connection::new(issued.port, slot, issued.token, issued.ready)
     }
 
@@ -216,11 +227,11 @@ mod tests {
     #[test]
     fn a_secret_stands_for_one_start_of_one_member_and_can_be_ended() {
         let tokens = MemberTokens::new(7);
-        let first = tokens.draw(&team(), SlotId(1), 1);
+        let first = tokens.draw(&team(), SlotId(1), 1).unwrap();
         let member = tokens.member(first.token.reveal()).unwrap();
         assert_eq!((member.slot, member.generation), (SlotId(1), 1));
-        let other = tokens.draw(&team(), SlotId(2), 1);
-        let second = tokens.draw(&team(), SlotId(1), 1);
+        let other = tokens.draw(&team(), SlotId(2), 1).unwrap();
+        let second = tokens.draw(&team(), SlotId(1), 1).unwrap();
         assert!(member.ended.is_cancelled(), "a new secret ends the one before it");
         assert!(tokens.member(first.token.reveal()).is_none());
         assert!(tokens.member(second.token.reveal()).is_some());
@@ -234,9 +245,18 @@ mod tests {
     }
 
     #[test]
+    fn an_earlier_start_takes_no_secret_from_a_later_one() {
+        let tokens = MemberTokens::new(7);
+        let second = tokens.draw(&team(), SlotId(1), 2).unwrap();
+        assert!(tokens.draw(&team(), SlotId(1), 1).is_none());
+        assert!(tokens.member(second.token.reveal()).is_some());
+        assert!(tokens.member(tokens.void().token.reveal()).is_none());
+    }
+
+    #[test]
     fn only_who_drew_a_secret_can_prove_that() {
         let tokens = MemberTokens::new(7);
-        let issued = tokens.draw(&team(), SlotId(1), 1);
+        let issued = tokens.draw(&team(), SlotId(1), 1).unwrap();
         let (drawn, check) = issued.token.reveal().split_once('.').unwrap();
         let nonce = "0".repeat(64);
         assert_eq!(tokens.proof(drawn, &nonce), proof(check, &nonce));
