@@ -289,7 +289,8 @@ impl Toolbox {
         let root = self.workspace.canonicalize().unwrap_or_else(|_| self.workspace.clone());
         let home = self.config.environment.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| PathBuf::from(home));
-        let book = Rulebook::new(rules.layers.clone(), root, home);
+        let sealed = self.config.sandbox.sealed(&root);
+        let book = Rulebook::new(rules.layers.clone(), root, home).sealing(sealed);
         let book = Arc::new(match &rules.fault {
             Some(why) => book.unreadable(why),
             None => book,

@@ -11,3 +11,4 @@ pub(crate) use self::choice::{Chosen, Offer, Wanted, choose};
 pub(crate) use self::found::{Found, KeyFrom, Surroundings};
 pub(crate) use self::http::Callers;
 pub(crate) use self::source::{Services, dollars, listed, scripted};
+pub(crate) use self::stored::Stored;

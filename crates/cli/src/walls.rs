@@ -9,6 +9,7 @@ use aion_agent::sandbox::{Grounds, Mode, Sandbox};
 
 use crate::config::{Key, Paths, Settings};
 use crate::exit::Failure;
+use crate::services::Stored;
 
 /// Variables that say where programs keep what is closed.
 const ELSEWHERE: &[&str] = &[
@@ -33,9 +34,10 @@ pub(crate) fn sandbox(dir: &Path) -> Result<Sandbox, Failure> {
         _ => Mode::Required,
     };
     let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let mut closed = vec![dir.to_owned()];
-    closed
-        .extend(Paths::here()?.user.parent().map(Path::to_owned).filter(|at| at.ends_with("aion")));
+    let paths = Paths::here()?;
+    // The token by itself, too: a workspace of the house's own lies in its directory.
+    let mut closed = vec![dir.to_owned(), dir.join("token"), Stored::path(&paths)];
+    closed.extend(paths.user.parent().map(Path::to_owned).filter(|at| at.ends_with("aion")));
     let named = ELSEWHERE.iter().filter_map(env::var_os).map(PathBuf::from);
     closed.extend(named.filter(|path| path.is_absolute() && path.parent().is_some()));
     let writable = list(&settings, "sandbox.writable")

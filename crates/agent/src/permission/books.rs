@@ -86,6 +86,8 @@ pub struct Rulebook {
     places: Places,
     /// Why the rules are not all there.
     fault: Option<(String, RuleScope)>,
+    /// What no tool opens, whatever is allowed.
+    sealed: Vec<PathBuf>,
 }
 
 impl Rulebook {
@@ -93,7 +95,7 @@ impl Rulebook {
     #[must_use]
     pub fn new(layers: Vec<Layer>, root: PathBuf, home: Option<PathBuf>) -> Self {
         let places = Places { root, home };
-        let mut book = Self { entries: Vec::new(), places, fault: None };
+        let mut book = Self { entries: Vec::new(), places, fault: None, sealed: Vec::new() };
         for Layer { word, rule, scope, grant } in layers {
             match ready(&rule, word, &book.places) {
                 Ok(fits) => book.entries.push(Entry { word, rule, scope, grant, fits }),
@@ -113,6 +115,17 @@ impl Rulebook {
         self.fault
             .get_or_insert((format!("the rules, which cannot be read ({why}),"), RuleScope::User));
         self
+    }
+
+    /// With places that no tool opens, whatever rules, modes and people allow.
+    #[must_use]
+    pub fn sealing(mut self, sealed: Vec<PathBuf>) -> Self {
+        self.sealed = sealed;
+        self
+    }
+
+    fn seal_on(&self, path: &Path) -> Option<&PathBuf> {
+        self.sealed.iter().find(|sealed| path.starts_with(sealed))
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
@@ -136,6 +149,12 @@ impl Rulebook {
     /// What the rules say of a call. Nothing means that no rule is about it.
     #[must_use]
     pub fn judge(&self, tool: &str, subject: &Subject, class: ToolClass) -> Option<Finding> {
+        if let Subject::Path { path, .. } = subject
+            && let Some(sealed) = self.seal_on(path)
+        {
+            let what = format!("{tool}({}), which holds keys or data of aion,", sealed.display());
+            return Some(said(RuleWord::Deny, what, RuleScope::Managed, None));
+        }
         for word in [RuleWord::Deny, RuleWord::Ask] {
             let met = self.entries().filter(|entry| entry.word == word);
             if let Some(entry) =
@@ -260,21 +279,24 @@ impl Rulebook {
     /// Whether a rule keeps a file from being read: for tools that look at many.
     #[must_use]
     pub fn hides(&self, path: &Path) -> bool {
-        self.entries().any(|entry| {
-            entry.word == RuleWord::Deny
-                && entry.rule.tool() == "Read"
-                && match &entry.fits {
-                    Fits::Path(pattern) => pattern.fits(path),
-                    Fits::Every | Fits::Command(_) | Fits::Host(_) => false,
-                }
-        })
+        self.seal_on(path).is_some()
+            || self.entries().any(|entry| {
+                entry.word == RuleWord::Deny
+                    && entry.rule.tool() == "Read"
+                    && match &entry.fits {
+                        Fits::Path(pattern) => pattern.fits(path),
+                        Fits::Every | Fits::Command(_) | Fits::Host(_) => false,
+                    }
+            })
     }
 
     /// Whether a rule keeps any file from being read.
     #[must_use]
     pub fn hides_some(&self) -> bool {
-        self.entries()
-            .any(|entry| entry.word == RuleWord::Deny && matches!(entry.fits, Fits::Path(_)))
+        !self.sealed.is_empty()
+            || self
+                .entries()
+                .any(|entry| entry.word == RuleWord::Deny && matches!(entry.fits, Fits::Path(_)))
     }
 }
 

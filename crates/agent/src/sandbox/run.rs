@@ -137,6 +137,14 @@ impl Sandbox {
         self.network.as_ref()
     }
 
+    /// What nobody who works in a workspace opens, by a tool neither: the house's own data, settings
+    /// and keys.
+    pub fn sealed(&self, workspace: &Path) -> Vec<PathBuf> {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let apart = |path: &PathBuf| !workspace.starts_with(path);
+        self.grounds.closed.iter().map(real).filter(apart).collect()
+    }
+
     /// A team works there: its workspace is closed to the commands of other teams.
     pub fn works_in(&self, team: &TeamId, workspace: &Path) {
         let path = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());

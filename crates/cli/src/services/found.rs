@@ -6,6 +6,7 @@ use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -115,6 +116,22 @@ impl Surroundings {
         })?;
         Ok(Catalogue::built_in().with(own))
     }
+}
+
+/// What tells that the person's files are those that were read.
+pub(super) type Stamp = Vec<Option<(u64, i64, i64, u64)>>;
+
+/// That of the files as they are at present.
+pub(super) fn stamp() -> Stamp {
+    let Ok(paths) = Paths::here() else { return Vec::new() };
+    let beside = |name: &str| paths.user.with_file_name(name);
+    let files = [Some(paths.user.clone()), paths.project.clone(), paths.local.clone()];
+    let own = [Some(beside("credentials.toml")), Some(beside("prices.toml"))];
+    let of = |path: PathBuf| {
+        let meta = fs::metadata(path).ok()?;
+        Some((meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.len()))
+    };
+    files.into_iter().chain(own).map(|path| path.and_then(of)).collect()
 }
 
 /// The models at a place. What a program on the person's own machine runs costs nothing, unless

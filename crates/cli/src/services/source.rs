@@ -10,13 +10,13 @@ use aion_backends::{Availability, ProviderSource};
 use aion_core::id::TeamId;
 use aion_runtime::tools::{AgentKind, Agents, Catalogue, CatalogueAgent, CatalogueModel};
 
-use super::found::{Found, Surroundings, models_at};
+use super::found::{Found, Stamp, Surroundings, models_at, stamp};
 use super::http::Callers;
 use crate::daemon::SCRIPTED;
 use crate::exit::Failure;
 use crate::scenarios::Scenarios;
 
-/// How long what was found counts.
+/// How long what was found counts, while the files that it was found in stay as they are.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// How many models of a service are listed for a team.
@@ -28,7 +28,7 @@ pub(crate) struct Services {
     scenarios: Arc<Scenarios>,
     callers: Callers,
     /// What was found a moment ago. Only spares looking for each of many agents.
-    seen: Mutex<Option<(Instant, Arc<Catalogue>)>>,
+    seen: Mutex<Option<(Instant, Stamp, Arc<Catalogue>)>>,
 }
 
 impl Services {
@@ -83,13 +83,15 @@ impl Agents for Services {
     fn catalogue(&self) -> Arc<Catalogue> {
         // Nothing in here can be half-done: a poisoned lock holds valid data.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, catalogue)) = &*seen
+        let now = stamp();
+        if let Some((at, stamp, catalogue)) = &*seen
             && at.elapsed() < FRESH
+            && *stamp == now
         {
             return Arc::clone(catalogue);
         }
         let catalogue = Arc::new(self.look());
-        *seen = Some((Instant::now(), Arc::clone(&catalogue)));
+        *seen = Some((Instant::now(), now, Arc::clone(&catalogue)));
         catalogue
     }
 }
