@@ -16,5 +16,5 @@ mod serve;
 mod wire;
 
 pub use self::fault::{Fault, Plan};
-pub use self::serve::{ModelServer, Script, Seen};
+pub use self::serve::{ModelServer, Script, Seen, allow_clients};
 pub use self::wire::Format;

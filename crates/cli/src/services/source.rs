@@ -17,7 +17,7 @@ use crate::exit::Failure;
 use crate::scenarios::Scenarios;
 
 /// How long what was found counts, while the files that it was found in stay as they are.
-const FRESH: Duration = Duration::from_secs(1);
+const FRESH: Duration = Duration::from_secs(10);
 
 /// How many models of a service are listed for a team.
 const LISTED: usize = 12;

@@ -163,7 +163,17 @@ fn an_answer_that_is_refused_is_asked_for_again() {
 
         // Where nobody is asked, what cannot be granted is declined.
         let home = Home::new();
-        run(&home, TWINS, &[]).code(5);
+        let script = home.scenario(TWINS);
+        let script = script.to_str().unwrap();
+        let mut command = home.command(["run", "Work", "--script", script].iter().chain(&options));
+        command.stdin(Stdio::piped());
+        let mut going = Going::start(command);
+        let stdin = going.stdin();
+        for _ in 0..2 {
+            going.until_event("request_opened");
+        }
+        drop(stdin);
+        going.end().code(5);
         let ran = home.aion(["run", "--resume", "work", "--yes", "--json"]).code(0);
         let decisions: Vec<Value> = ran
             .lines()

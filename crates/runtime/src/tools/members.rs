@@ -251,11 +251,13 @@ async fn spawn_named(call: Call<'_>, input: SpawnNamed) -> Answer {
 async fn spawn(call: Call<'_>, input: Spawn) -> Answer {
     let name = AgentName::parse(&input.name).map_err(|why| why.to_string())?;
     let own = call.own_slot().unwrap_or(SlotId::LEAD);
-    let parent = call
+    let (parent, capped) = call
         .query(move |team| {
-            let agent = team.agent(own)?;
-            let own = (agent.agent_type().to_owned(), agent.model().map(str::to_owned));
-            Some((own, agent.conversation().clone()))
+            let parent = team.agent(own).map(|agent| {
+                let who = (agent.agent_type().to_owned(), agent.model().map(str::to_owned));
+                (who, agent.conversation().clone())
+            });
+            (parent, team.budget().cap().is_some_and(|cap| cap.most.micro_usd > 0))
         })
         .await?;
     let (own, parent_conversation) = parent.unzip();
@@ -270,7 +272,7 @@ async fn spawn(call: Call<'_>, input: Spawn) -> Answer {
         .ok_or_else(|| Failure::Say("say in `agent_type` which agent it is".to_owned()))?;
     let catalogue = call.catalogue.catalogue();
     catalogue.check(&agent_type, model.as_deref())?;
-    if call.query(|team| team.budget().cap().is_some_and(|cap| cap.most.micro_usd > 0)).await? {
+    if capped {
         catalogue.check_price(&agent_type, model.as_deref())?;
     }
     let mode =

@@ -25,6 +25,13 @@ use super::wire::{Asked, Format};
 /// The most bytes of a request.
 const BODY_BYTES: usize = 64 * 1024 * 1024;
 
+/// Lets clients be built in this process. Whether theirs can speak TLS depends on what else is built
+/// along; one that can wants to know by what, though nobody here is called by it.
+pub fn allow_clients() {
+    // Another one that is there already does as well.
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+}
+
 /// What the server does.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -109,6 +116,7 @@ impl ModelServer {
 
     /// Starts on a port of this machine.
     pub async fn listen(script: Script, port: u16) -> std::io::Result<Self> {
+        allow_clients();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {

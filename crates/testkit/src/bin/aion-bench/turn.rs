@@ -23,6 +23,7 @@ use aion_core::id::TeamId;
 use aion_core::message::{Recipient, Urgency};
 use aion_runtime::{TeamHandle, TeamService};
 use aion_testkit::figures::{Report, Target, quantile};
+use aion_testkit::model_server::allow_clients;
 use anyhow::{Context, Result};
 use reqwest::Client;
 use tokio::task::JoinSet;
@@ -53,6 +54,7 @@ pub(crate) async fn measure(form: &Form) -> Result<Report> {
     if form.wants("memory") {
         memory(form, &service, &mut report).await?;
     }
+    allow_clients();
     let http = calls(Client::builder())?;
     if form.wants("exchange") {
         exchange(form, &service, &model, &http, &mut report).await?;
@@ -103,6 +105,7 @@ fn backend(url: &str) -> Result<InProcessBackend> {
     let config_of =
         ServiceConfig { service: Service::Anthropic, base_url: Some(url.to_owned()), key: None };
     let catalogue = Arc::new(Catalogue::new(Vec::new()));
+    allow_clients();
     let http = calls(Client::builder())?;
     let provider = ServiceProvider::new(config_of, "any".to_owned(), catalogue, http)?;
     Ok(InProcessBackend::new(Arc::new(One(Arc::new(provider))), config))
