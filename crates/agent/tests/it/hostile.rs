@@ -84,6 +84,7 @@ fn provider(base: &str, service: Service, patience: Patience) -> ServiceProvider
     let config =
         ServiceConfig { service, base_url: Some(base.to_owned()), key: Some(Secret::new(KEY)) };
     // The machine's own proxy is not asked.
+    aion_testkit::model_server::allow_clients();
     let http = calls(reqwest::Client::builder().no_proxy()).unwrap();
     ServiceProvider::new(config, "stand-in".into(), Arc::new(Catalogue::built_in()), http)
         .unwrap()
