@@ -12,15 +12,18 @@ use aion_core::transcript::{Content, Item};
 use futures::StreamExt;
 
 use super::conversation::conversation;
+use super::images;
 use super::turn::{Halt, Turn};
 use crate::provider::{
-    IMAGE_BYTES, Message, ModelEvent, ModelRequest, Part, ProviderError, Window,
+    IMAGE_BYTES, Message, ModelEvent, ModelRequest, Part, ProviderError, StopReason, Window,
 };
 
 /// The most tokens of a summary.
 const SUMMARY_TOKENS: u32 = 4_000;
 /// The most bytes that are kept of one.
 const SUMMARY_BYTES: usize = 64 * 1024;
+/// The bytes that are kept of one however small the window is.
+const LEAST_BYTES: usize = 1024;
 /// The most bytes of what the agent said that stand in for one.
 const LAST_WORDS: usize = 8 * 1024;
 /// Bytes that are taken for a token where nothing was measured.
@@ -46,11 +49,17 @@ const NO_SUMMARY: &str = "The conversation before this was cut to fit your windo
 /// What a call sent, in bytes, and what the service counted it as, in tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measure {
-    pub(super) bytes: u64,
-    pub(super) tokens: u64,
+    bytes: u64,
+    tokens: u64,
 }
 
 impl Measure {
+    /// A count, if it can be right: some services leave out what their cache held, or count nothing
+    /// at all, and no token is less than a byte.
+    pub(super) fn new(bytes: u64, tokens: u64) -> Option<Self> {
+        (bytes / 8..=bytes).contains(&tokens).then_some(Self { bytes, tokens })
+    }
+
     /// How many tokens a request has, as far as can be told.
     fn estimate(measure: Option<Self>, bytes: u64) -> u64 {
         let Some(Self { bytes: known, tokens }) = measure.filter(|known| known.bytes > 0) else {
@@ -82,22 +91,31 @@ impl Turn<'_> {
         })
     }
 
-    /// Begins the conversation anew from a summary of it.
-    pub(super) async fn compact(&mut self, request: ModelRequest) -> Result<(), Halt> {
+    /// Begins the conversation anew from a summary of it; `refused` where the service has said that
+    /// it is too long.
+    pub(super) async fn compact(
+        &mut self,
+        request: ModelRequest,
+        refused: bool,
+    ) -> Result<(), Halt> {
         let window = self.window();
-        // A service that refused it did not say how much less it has to be.
+        let known = window.map_or(u64::MAX, |window| room(window, request.max_tokens));
+        // A service that refused it did not say how much less it has to be; and its window is not
+        // what it was thought to be.
         let half = Measure::estimate(self.measure, request.bytes() as u64) / 2;
-        let fits = window.map_or(half, |window| room(window, request.max_tokens));
-        let around = request.bytes_around() as u64;
-        let (from, dropped) =
-            self.tail(fits.saturating_mul(TOKEN_BYTES).saturating_sub(around) / 4);
+        let fits = if refused { known.min(half) } else { known };
+        let stays = (request.bytes_around() as u64).saturating_add(self.mail_bytes());
+        let quarter = fits.saturating_mul(TOKEN_BYTES).saturating_sub(stays) / 4;
+        let (from, dropped) = self.tail(quarter);
         if dropped == 0 {
             return Err(self.too_long());
         }
-        let summary = match self.summary(request, window).await? {
-            Some(summary) => format!("{BEFORE}\n\n{}", prompt::quote(&summary)),
-            None => format!("{NO_SUMMARY}\n\n{}", prompt::quote(&self.last_words(dropped))),
+        let most = usize::try_from(quarter).unwrap_or(usize::MAX).clamp(LEAST_BYTES, SUMMARY_BYTES);
+        let (before, summary) = match self.summary(request, window).await? {
+            Some(summary) => (BEFORE, summary),
+            None => (NO_SUMMARY, self.last_words(dropped)),
         };
+        let summary = format!("{before}\n\n{}", prompt::quote(&shorten(&summary, most)));
         let standing = self.runtime.host.standing().await?;
         let text = [summary.as_str(), standing.as_str()]
             .into_iter()
@@ -136,6 +154,12 @@ impl Turn<'_> {
         (from, stays.unwrap_or(self.items.len()))
     }
 
+    /// Bytes of the turn's own mail, which is never cut.
+    fn mail_bytes(&self) -> u64 {
+        let mail = self.own().filter(|item| matches!(item.content, Content::Given { .. }));
+        mail.map(|item| bytes_of(&item.content)).sum()
+    }
+
     /// What the model says of the conversation; none where it cannot.
     async fn summary(
         &mut self,
@@ -169,6 +193,10 @@ impl Turn<'_> {
                 Err(ProviderError::Broken(_)) if attempt < self.runtime.config.retries => {
                     attempt += 1;
                 }
+                // This model sees no images.
+                Err(ProviderError::Fatal(_)) if !self.blind && images::refuse(&mut request) => {
+                    self.blind = true;
+                }
                 Err(ProviderError::Broken(_) | ProviderError::Fatal(_)) => return Ok(None),
                 Err(
                     error @ (ProviderError::Unavailable { .. }
@@ -192,7 +220,11 @@ impl Turn<'_> {
                 match event? {
                     ModelEvent::Text(piece) if text.len() < SUMMARY_BYTES => text.push_str(&piece),
                     ModelEvent::Usage(used) => usage = Some(used),
-                    ModelEvent::Stop(_) => return Ok(text),
+                    // What it says instead is no summary.
+                    ModelEvent::Stop(StopReason::Refusal) => return Ok(String::new()),
+                    ModelEvent::Stop(
+                        StopReason::EndTurn | StopReason::ToolUse | StopReason::MaxTokens,
+                    ) => return Ok(text),
                     ModelEvent::Text(_)
                     | ModelEvent::Thought { .. }
                     | ModelEvent::ToolCall { .. } => {}

@@ -83,7 +83,7 @@ pub(super) struct Turn<'a> {
     pub(super) unsettled: Option<Usage>,
     continuations: u32,
     /// The service has refused a request with images in this run.
-    blind: bool,
+    pub(super) blind: bool,
     /// A call was reserved in this run.
     called: bool,
     /// What the last call of this run was counted as.
@@ -224,7 +224,7 @@ impl<'a> Turn<'a> {
         let mut request = self.request();
         let mut compacted = self.is_full(&request);
         if compacted {
-            self.compact(request).await?;
+            self.compact(request, false).await?;
             request = self.request();
             if self.is_full(&request) {
                 return Err(self.too_long());
@@ -233,8 +233,8 @@ impl<'a> Turn<'a> {
         self.reserve(&request).await?;
         let used = self.used_ids();
         let mut attempt = 0;
-        let bytes = request.bytes() as u64;
-        let answer = loop {
+        let (answer, bytes) = loop {
+            let bytes = request.bytes() as u64;
             let mut answer = Answer::default();
             let read = answer.read(self.runtime, request.clone(), &used);
             let read = AssertUnwindSafe(self.unless_interrupted(read)).catch_unwind().await;
@@ -247,7 +247,7 @@ impl<'a> Turn<'a> {
                 }
             };
             match read {
-                Ok(Ok(())) => break answer,
+                Ok(Ok(())) => break (answer, bytes),
                 Ok(Err(ProviderError::Broken(_))) if attempt < self.runtime.config.retries => {
                     attempt += 1;
                     request = self.request();
@@ -259,7 +259,7 @@ impl<'a> Turn<'a> {
                 // The service counts otherwise than it was guessed.
                 Ok(Err(ProviderError::TooLong(_))) if !compacted => {
                     compacted = true;
-                    self.compact(request).await?;
+                    self.compact(request, true).await?;
                     request = self.request();
                     self.reserve(&request).await?;
                 }
@@ -276,9 +276,9 @@ impl<'a> Turn<'a> {
             }
         };
         self.count(answer.usage);
-        self.measure = answer.usage.map(|usage| Measure {
-            bytes,
-            tokens: usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write),
+        self.measure = answer.usage.and_then(|usage| {
+            let read = usage.input.saturating_add(usage.cache_read);
+            Measure::new(bytes, read.saturating_add(usage.cache_write))
         });
         let stop = answer.stop.unwrap_or(StopReason::EndTurn);
         let mut content = answer.content;

@@ -9,14 +9,14 @@ use aion_agent::provider::{
 };
 use aion_agent::runtime::{AgentRuntime, RuntimeConfig, TurnEnd, TurnInput};
 use aion_core::budget::Usage;
-use aion_core::transcript::Content;
+use aion_core::transcript::{Content, Item};
 use aion_core::turn::{TurnOutcome, Unavailable};
-use aion_testkit::house::{Act, House, Judgement};
+use aion_testkit::house::{Act, Fall, House, Judgement};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use serde_json::json;
 
-use crate::fixture::{fault, input, play, runtime};
+use crate::fixture::{fault, input, lines, play, png, runtime};
 
 /// The tokens that the model holds here; a token is three bytes.
 const WHOLE: u32 = 20_000;
@@ -28,6 +28,10 @@ struct Small {
     answer: Box<dyn Fn(&ModelRequest) -> Answer + Send + Sync>,
     /// Whether it says how small it is.
     says: bool,
+    /// How small it says that it is.
+    whole: u32,
+    /// What it counts every request as, where that is not what it is.
+    counts: Option<u64>,
     seen: Mutex<Vec<ModelRequest>>,
 }
 
@@ -39,7 +43,8 @@ impl std::fmt::Debug for Small {
 
 impl Small {
     fn new(answer: impl Fn(&ModelRequest) -> Answer + Send + Sync + 'static) -> Self {
-        Self { answer: Box::new(answer), says: true, seen: Mutex::default() }
+        let seen = Mutex::default();
+        Self { answer: Box::new(answer), says: true, whole: WHOLE, counts: None, seen }
     }
 
     fn seen(&self) -> Vec<ModelRequest> {
@@ -56,7 +61,8 @@ impl Provider for Small {
         let answer = if tokens + u64::from(request.max_tokens) > u64::from(WHOLE) {
             vec![Err(ProviderError::TooLong(format!("{tokens} tokens")))]
         } else {
-            let usage = ModelEvent::Usage(Usage { input: tokens, ..Usage::default() });
+            let input = self.counts.unwrap_or(tokens);
+            let usage = ModelEvent::Usage(Usage { input, ..Usage::default() });
             let mut answer = vec![Ok(usage)];
             answer.extend((self.answer)(&request));
             answer
@@ -66,7 +72,7 @@ impl Provider for Small {
     }
 
     fn window(&self, _: Option<&str>) -> Option<Window> {
-        self.says.then_some(Window { whole: WHOLE, answer: 1_000 })
+        self.says.then_some(Window { whole: self.whole, answer: 1_000 })
     }
 }
 
@@ -282,4 +288,199 @@ async fn a_summary_is_paid_for_and_waits_for_a_service_that_is_down() {
     assert_done(&end, "Done.");
     // The first call of each turn is reserved by its start.
     assert_eq!(reserved(&house), provider.seen().len() - 2);
+}
+
+/// How many summaries a transcript has.
+fn summaries(house: &House) -> usize {
+    let transcript = house.transcript();
+    transcript.iter().filter(|i| matches!(i.content, Content::Summary { .. })).count()
+}
+
+fn all_given(request: &ModelRequest) -> String {
+    request.messages.iter().filter_map(given).collect()
+}
+
+#[tokio::test]
+async fn a_turn_with_a_summary_is_taken_up_from_every_point() {
+    let script = || {
+        Arc::new(Small::new(|request| {
+            if is_to_sum_up(request) {
+                return says("I read the half of it.");
+            }
+            let all = all_given(request);
+            if all.contains("I read the half") && all.contains("mail hello") {
+                return says("All read.");
+            }
+            reads(2)
+        }))
+    };
+    let mut falls = 0;
+    for applied in [false, true] {
+        for at in 0.. {
+            let dir = tempfile::tempdir().unwrap();
+            let (house, mut requests) = House::new(|_| Judgement::Run);
+            house.stand("#7 [in progress, yours] Count the lines");
+            house.send("mail hello");
+            house.fall(Some(Fall { at, applied }));
+            let budgeted =
+                |resume| TurnInput { budgeted: true, resume, ..input(1, "Read it all.") };
+            let runtime = with(script(), &house, dir.path());
+            let mut end = play(&runtime, &mut requests, budgeted(None)).await;
+            let fell = house.has_fallen();
+            let provider = script();
+            if fell {
+                assert_eq!(end, TurnEnd::Over);
+                house.fall(None);
+                let runtime = with(Arc::<Small>::clone(&provider), &house, dir.path());
+                end = play(&runtime, &mut requests, budgeted(Some(house.journal()))).await;
+            }
+            let context =
+                format!("fall at {at}, {applied}:\n{}", lines(&house.transcript()).join("\n"));
+            let TurnEnd::Ended { outcome: TurnOutcome::Done { last_text }, .. } = &end else {
+                panic!("{end:?}, {context}");
+            };
+            assert_eq!(last_text.as_deref(), Some("All read."), "{context}");
+            // A summary that was kept is not made again, and nothing was given twice.
+            assert_eq!(summaries(&house), 1, "{context}");
+            let given = |text: &str| {
+                let transcript = house.transcript();
+                let is = |item: &&Item| matches!(&item.content, Content::Given { text: t } if t.contains(text));
+                transcript.iter().filter(is).count()
+            };
+            assert_eq!((given("Read it all."), given("mail hello")), (1, 1), "{context}");
+            for request in provider.seen() {
+                assert_paired(&request.messages);
+                assert_eq!(all_given(&request).matches("Read it all.").count(), 1, "{context}");
+            }
+            if !fell {
+                break;
+            }
+            falls += 1;
+        }
+    }
+    assert!(falls > 50, "{falls}");
+}
+
+#[tokio::test]
+async fn steps_that_are_larger_than_the_window_end_with_the_turns_own_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (house, mut requests) = House::new(|_| Judgement::Run);
+    let provider = Arc::new(Small::new(|request| {
+        if is_to_sum_up(request) { says("Again too much.") } else { reads(40) }
+    }));
+    let mut runtime = with(Arc::<Small>::clone(&provider), &house, dir.path());
+    let config = RuntimeConfig { max_steps: 8, max_tokens: 1_000, ..RuntimeConfig::default() };
+    runtime.config = Arc::new(config);
+    let end = play(&runtime, &mut requests, input(1, "go")).await;
+    assert!(fault(&end).contains("limit of 8 model steps"), "{end:?}");
+    // Each step is summed up once, and no call is made that does not fit.
+    assert_eq!(summaries(&house), 7);
+    assert_eq!(provider.seen().len(), 15);
+    for request in provider.seen() {
+        assert_paired(&request.messages);
+        assert!(request.bytes() / 3 <= WHOLE as usize, "{}", request.bytes());
+    }
+}
+
+#[tokio::test]
+async fn a_window_that_is_smaller_than_was_said_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let (house, mut requests) = House::new(|_| Judgement::Run);
+    let small = Small::new(|request| {
+        if is_to_sum_up(request) {
+            return says("I read a part of it.");
+        }
+        if all_given(request).contains("I read a part") { says("Done.") } else { reads(2) }
+    });
+    let provider = Arc::new(Small { whole: 4 * WHOLE, ..small });
+    let runtime = with(Arc::<Small>::clone(&provider), &house, dir.path());
+    assert_done(&play(&runtime, &mut requests, input(1, "go")).await, "Done.");
+}
+
+#[tokio::test]
+async fn a_summary_that_has_no_end_is_cut_to_what_fits() {
+    let dir = tempfile::tempdir().unwrap();
+    let (house, mut requests) = House::new(|_| Judgement::Run);
+    let provider = Arc::new(Small::new(|request| {
+        if is_to_sum_up(request) {
+            return says(format!("In short: {}", "much ".repeat(100_000)));
+        }
+        if all_given(request).contains("In short") { says("Done.") } else { reads(2) }
+    }));
+    let runtime = with(Arc::<Small>::clone(&provider), &house, dir.path());
+    assert_done(&play(&runtime, &mut requests, input(1, "go")).await, "Done.");
+}
+
+#[tokio::test]
+async fn counts_that_cannot_be_are_not_believed() {
+    for counts in [0, 1, u64::MAX] {
+        let dir = tempfile::tempdir().unwrap();
+        let (house, mut requests) = House::new(|_| Judgement::Run);
+        let read = Mutex::new(0);
+        let small = Small::new(move |request| {
+            if is_to_sum_up(request) {
+                return says("So far.");
+            }
+            let mut read = read.lock().unwrap();
+            *read += 1;
+            if *read > 40 { says("Done.") } else { reads(1) }
+        });
+        let provider = Arc::new(Small { counts: Some(counts), ..small });
+        let runtime = with(Arc::<Small>::clone(&provider), &house, dir.path());
+        assert_done(&play(&runtime, &mut requests, input(1, "go")).await, "Done.");
+        // Neither never nor at every step.
+        let summaries = summaries(&house);
+        assert!((2..25).contains(&summaries), "{counts}: {summaries}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_sees_no_images_and_one_that_declines_are_got_along_with() {
+    let summed = async |answer: fn(&ModelRequest) -> Answer| {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.png"), png(10, 10)).unwrap();
+        let (house, mut requests) = House::new(|_| Judgement::Run);
+        let provider = Arc::new(Small::new(move |request| {
+            if is_to_sum_up(request) {
+                return answer(request);
+            }
+            let all = all_given(request);
+            if all.contains("short to fit")
+                || all.contains("cut to fit")
+                || all.contains("shorter to fit")
+            {
+                return says("Done.");
+            }
+            let mut calls = reads(2);
+            let input = json!({ "file_path": "a.png" });
+            let (call, tool) = ("image".into(), "Read".into());
+            calls.insert(0, Ok(ModelEvent::ToolCall { call, tool, input }));
+            calls
+        }));
+        let runtime = with(provider, &house, dir.path());
+        assert_done(&play(&runtime, &mut requests, input(1, "go")).await, "Done.");
+        let transcript = house.transcript();
+        transcript.into_iter().find_map(|item| match item.content {
+            Content::Summary { text, .. } => Some(text),
+            _ => None,
+        })
+    };
+    let blind = summed(|request| {
+        let images = request.messages.iter().any(|message| match message {
+            Message::Results { results, .. } => results.iter().any(|r| !r.images.is_empty()),
+            Message::Given { .. } | Message::Answer { .. } => false,
+        });
+        if images {
+            vec![Err(ProviderError::Fatal("no images".into()))]
+        } else {
+            says("I looked at it.")
+        }
+    });
+    assert!(blind.await.unwrap().contains("I looked at it."));
+    let declines = summed(|_| {
+        let text = Ok(ModelEvent::Text("I cannot help with that.".into()));
+        vec![text, Ok(ModelEvent::Stop(StopReason::Refusal))]
+    });
+    let text = declines.await.unwrap();
+    assert!(text.contains("could not be summed up") && !text.contains("I cannot"), "{text}");
 }

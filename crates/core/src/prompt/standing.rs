@@ -10,6 +10,8 @@ use crate::team::Team;
 
 /// The most open tasks that are named; the board has a tool of its own.
 const TASKS: usize = 100;
+/// The bytes after which no other is named.
+const BYTES: usize = 16 * 1024;
 /// The most bytes of the description of a task of one's own.
 const DESCRIPTION: usize = 2_000;
 
@@ -24,7 +26,12 @@ pub fn standing(team: &Team, slot: SlotId, nonce: &mut dyn FnMut() -> String) ->
     let (own, others): (Vec<&Task>, Vec<&Task>) =
         open.values().partition(|task| task.owner() == Some(slot));
     let mut text = String::new();
+    let mut named = 0;
     for task in own.iter().chain(&others).take(TASKS) {
+        if text.len() > BYTES {
+            break;
+        }
+        named += 1;
         let status = match task.status() {
             TaskStatus::InProgress => "in progress",
             TaskStatus::Pending | TaskStatus::Completed | TaskStatus::Deleted => "pending",
@@ -45,8 +52,8 @@ pub fn standing(team: &Team, slot: SlotId, nonce: &mut dyn FnMut() -> String) ->
             let _ = writeln!(text, "{}", shorten(task.description(), DESCRIPTION));
         }
     }
-    if open.len() > TASKS {
-        let _ = writeln!(text, "and {} more: see team_task_list", open.len() - TASKS);
+    if open.len() > named {
+        let _ = writeln!(text, "and {} more: see team_task_list", open.len() - named);
     }
     format!("The open tasks of the team:\n{}", fence("tasks", "", text.trim_end(), nonce))
 }
