@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aion_api::Exit;
-use aion_core::event::Recorded;
+use aion_core::event::{Event, Recorded};
 use aion_core::id::Seq;
 use aion_core::time::Timestamp;
 
@@ -122,10 +122,14 @@ impl Printer {
         }
     }
 
-    /// Whether an event is of a name that was asked for, whole or its beginning.
+    /// Whether an event is of a name that was asked for, whole or its beginning. That a key was used
+    /// is told to programs and to who asks for it.
     fn wants(&self, recorded: &Recorded) -> bool {
         let name = recorded.event.name();
-        self.kinds.is_empty() || self.kinds.iter().any(|kind| name.starts_with(kind.as_str()))
+        if self.kinds.is_empty() {
+            return self.json || !matches!(recorded.event, Event::KeyUsed { .. });
+        }
+        self.kinds.iter().any(|kind| name.starts_with(kind.as_str()))
     }
 }
 
