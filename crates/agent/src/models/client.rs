@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::guard::Guard;
 use super::limits::Gate;
 use super::retry::{Patience, hide, no_answer, refusal, retry_after};
-use super::wire::{self, Ask, Frame, Frames, Out, Reader};
+use super::wire::{self, Ask, Frame, Frames, Out, Reader, Shape};
 use super::{Catalogue, Price, Secret, ServiceConfig};
 use crate::provider::{ModelEvent, ModelRequest, Provider, ProviderError, Window};
 
@@ -147,8 +147,8 @@ impl ServiceProvider {
 
     /// Calls until there is an answer, or an error that waiting a little does not help.
     async fn open(self, request: ModelRequest) -> Result<Answer, ProviderError> {
-        let service = self.config.service;
         let model = request.model.as_deref().unwrap_or(&self.model);
+        let service = wire::speaks(self.config.service, &self.base, model);
         let info = self.catalogue.find(service, model);
         let ask = Ask {
             request: &request,
@@ -176,7 +176,15 @@ impl ServiceProvider {
                 return Err(ProviderError::Fatal("the request cannot be made".into()));
             };
             let error = match self.send(copy).await {
-                Ok(response) => return Ok(self.answer(response, permit, price, &model)),
+                Ok(response) => {
+                    return Ok(self.answer(
+                        response,
+                        permit,
+                        price,
+                        wire::reader(service, &model),
+                        wire::shape(service),
+                    ));
+                }
                 Err(error) => error,
             };
             drop(permit);
@@ -212,13 +220,13 @@ impl ServiceProvider {
         response: Response,
         permit: OwnedSemaphorePermit,
         price: Option<Price>,
-        model: &str,
+        reader: Box<dyn Reader>,
+        shape: Shape,
     ) -> Answer {
-        let service = self.config.service;
         Answer {
-            frames: Frames::new(wire::shape(service)),
+            frames: Frames::new(shape),
             beginning: Some(Vec::new()),
-            reader: wire::reader(service, model),
+            reader,
             guard: Guard::default(),
             out: Out::new(),
             read: 0,

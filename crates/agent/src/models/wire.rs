@@ -63,6 +63,23 @@ pub(super) fn home(service: Service) -> Option<&'static str> {
     }
 }
 
+/// The words in which a model is spoken to: the service itself takes no tools any more for its
+/// models that think, but in its newer words. What stands elsewhere in its stead may know the older
+/// ones alone.
+pub(super) fn speaks(service: Service, base: &str, model: &str) -> Service {
+    match service {
+        Service::OpenAi if Some(base) == home(service) && responses::reasons(model) => {
+            Service::OpenAiResponses
+        }
+        Service::Anthropic
+        | Service::OpenAi
+        | Service::OpenAiResponses
+        | Service::Gemini
+        | Service::Ollama
+        | Service::Compatible => service,
+    }
+}
+
 /// The tokens that a model's window holds: what is known, else what all models of today hold.
 pub(super) fn window(service: Service, known: Option<u32>) -> u32 {
     known.filter(|known| *known > 0).unwrap_or(match service {

@@ -197,7 +197,7 @@ pub(crate) fn dollars(micro: u64) -> String {
 fn description(service: Service) -> &'static str {
     match service {
         Service::Anthropic => "models of Anthropic",
-        Service::OpenAi => "models of OpenAI, by Chat Completions",
+        Service::OpenAi => "models of OpenAI",
         Service::OpenAiResponses => "models of OpenAI, by Responses",
         Service::Gemini => "models of Google",
         Service::Ollama => "models that Ollama runs",

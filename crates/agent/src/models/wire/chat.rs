@@ -63,8 +63,21 @@ pub(super) fn body(ask: &Ask<'_>, dialect: Dialect) -> Value {
     body[limit] = json!(ask.max_tokens);
     if !ask.request.tools.is_empty() {
         body["tools"] = functions(ask);
+        if dialect == Dialect::OpenAi && thinks_or_calls(ask.model) {
+            body["reasoning_effort"] = json!("none");
+        }
     }
     body
+}
+
+/// Whether the model takes tools in these words only where it does not think.
+fn thinks_or_calls(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let Some(version) = name.strip_prefix("gpt-") else { return false };
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let (major, minor) = version[..end].split_once('.').unwrap_or((&version[..end], "0"));
+    let number = |digits: &str| digits.parse::<u32>().ok();
+    number(major).zip(number(minor)).is_some_and(|version| version >= (5, 4))
 }
 
 /// The tools, as functions.

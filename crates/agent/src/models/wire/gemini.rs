@@ -5,7 +5,7 @@ use aion_core::turn::CallId;
 use serde_json::{Value, json};
 
 use super::chat::failure;
-use super::words::{count, id, in_order, json as parse, say, sign, signed, text, tool};
+use super::words::{count, in_order, json as parse, say, sign, signed, text, tool};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
@@ -61,8 +61,8 @@ fn contents(ask: &Ask<'_>) -> Vec<Value> {
                     let at = calls.iter().position(|call| **call == result.call);
                     let name = at.and_then(|at| tools.get(at)).copied().unwrap_or_default();
                     let field = if result.ok { "output" } else { "error" };
+                    // It gives calls an id, and does not take it back everywhere.
                     json!({"functionResponse": {
-                        "id": id(&result.call),
                         "name": tool(name),
                         "response": {field: result.text},
                     }})
@@ -107,11 +107,11 @@ fn answer(parts: &[Part], model: &str) -> Vec<Value> {
             }
             Part::Text { text } if text.is_empty() => continue,
             Part::Text { text } => json!({"text": text}),
-            Part::Call { call, tool: name, input } => {
+            Part::Call { tool: name, input, .. } => {
                 if std::mem::take(&mut signs) {
                     open = open.or(Some(NO_SIGNATURE));
                 }
-                json!({"functionCall": {"id": id(call), "name": tool(name), "args": input}})
+                json!({"functionCall": {"name": tool(name), "args": input}})
             }
         };
         if let Some(signature) = open.take() {

@@ -84,7 +84,7 @@ fn is_said(part: &Part) -> bool {
 }
 
 /// Whether the model thinks: others refuse to be asked for it.
-fn reasons(model: &str) -> bool {
+pub(super) fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let number = |rest: &str| {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

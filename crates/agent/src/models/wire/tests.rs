@@ -1,10 +1,13 @@
 //! Requests as each service is asked, and answers as each gives them; nothing is sent.
 
+use std::sync::Arc;
+
 use aion_core::id::{AgentName, TurnId};
 use aion_core::transcript::Image;
 use serde_json::{Value, json};
 
-use super::{Ask, Frame, Out, body, reader};
+use super::{Ask, Frame, Out, body, reader, speaks};
+use crate::host::ToolSpec;
 use crate::models::Service;
 use crate::provider::{
     Message, ModelEvent, ModelRequest, Part, ProviderError, StopReason, ToolResult,
@@ -174,7 +177,7 @@ fn results_stand_in_the_order_of_their_calls_where_nothing_else_pairs_them() {
     let sent = asked(Service::Gemini, "gemini-2.5-pro", conversation());
     let response = |call: &str| {
         json!({"functionResponse": {
-            "id": call, "name": "Read", "response": {"output": format!("of {call}")},
+            "name": "Read", "response": {"output": format!("of {call}")},
         }})
     };
     assert_eq!(sent["contents"][2]["parts"], json!([response("a"), response("b")]));
@@ -240,6 +243,35 @@ fn who_thinks_is_asked_for_it_in_the_words_of_his_model() {
     for model in ["gpt-4.1", "gpt-4o", "gpt-5-chat-latest", "omni", "m"] {
         assert!(!reasons(model), "{model}");
     }
+}
+
+#[test]
+fn openais_models_that_think_are_spoken_to_in_its_newer_words() {
+    let spoken = |base: &str, model: &str| speaks(Service::OpenAi, base, model);
+    let home = "https://api.openai.com/v1";
+    assert_eq!(spoken(home, "gpt-6.2-sol"), Service::OpenAiResponses);
+    assert_eq!(spoken(home, "gpt-5-mini"), Service::OpenAiResponses);
+    assert_eq!(spoken(home, "gpt-4.1"), Service::OpenAi);
+    assert_eq!(spoken("http://127.0.0.1:4000/v1", "gpt-6.2-sol"), Service::OpenAi);
+    assert_eq!(speaks(Service::Compatible, home, "gpt-6.2-sol"), Service::Compatible);
+    // Elsewhere they get their tools, and do not think.
+    let effort = |service, model: &str| {
+        let tool = ToolSpec {
+            name: "Read".into(),
+            description: "Reads.".into(),
+            input_schema: json!({"type": "object"}),
+        };
+        let request = ModelRequest { tools: vec![Arc::new(tool)], ..request(vec![given("go")]) };
+        let ask = Ask { request: &request, model, max_tokens: 9, thinking: None, window: 9 };
+        body(service, &ask)["reasoning_effort"].clone()
+    };
+    for model in ["gpt-5.4", "gpt-5.6-terra", "gpt-6-sol", "openai/gpt-10"] {
+        assert_eq!(effort(Service::OpenAi, model), json!("none"), "{model}");
+    }
+    for model in ["gpt-5", "gpt-5.2", "gpt-4o", "gpt-4.1-mini", "o3", "gpt-oss-120b", "m"] {
+        assert_eq!(effort(Service::OpenAi, model), Value::Null, "{model}");
+    }
+    assert_eq!(effort(Service::Compatible, "gpt-6-sol"), Value::Null);
 }
 
 #[test]
