@@ -1,6 +1,7 @@
 //! Runs with a model of a service: who is called with whose key, and what it costs. The service is
 //! a stand-in that speaks over real sockets.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
@@ -244,6 +245,76 @@ fn a_budget_stops_before_the_call_that_could_be_too_much() {
         let refused = run("unknown", "2").code(2);
         assert_eq!(refused.error_code(), "budget.price_unknown");
         assert_eq!(service.server().seen().len(), 4);
+    });
+}
+
+/// A lead that brings one teammate in of another service and one of its own, and hears of both.
+const CREW: &str = r#"
+[[agent.team-lead.rule]]
+when = [{ given = "Share it" }]
+call = [
+  { tool = "team_spawn_agent", input = { name = "bob", prompt = "Say hello.", agent_type = "openai" } },
+  { tool = "team_spawn_agent", input = { name = "cid", prompt = "Say hello." } },
+]
+
+[[agent.team-lead.rule]]
+repeat = true
+when = [{ result = "." }]
+say = "They are here."
+
+[[agent.team-lead.rule]]
+otherwise = true
+when = [{ given = "." }]
+say = "I heard."
+
+[[agent."*".rule]]
+otherwise = true
+when = [{ given = "." }]
+say = "Hello."
+"#;
+
+#[test]
+fn a_lead_brings_in_whoever_can_be_used() {
+    in_both_ways(|| {
+        let one = Service::start(CREW, None);
+        let other = Service::start(CREW, Some(KEY));
+        let home = Home::new();
+        let (ollama, openai) = (one.url(Format::Ollama), other.url(Format::Chat));
+        let variables = [
+            ("OLLAMA_HOST", ollama.as_str()),
+            ("OPENAI_BASE_URL", &openai),
+            ("OPENAI_API_KEY", KEY),
+        ];
+        let options = ["--provider", "ollama", "--member", "ann:openai:gpt-5.2", "--member", "dan"];
+        let ran = with(
+            &home,
+            ["run", "Share it", "--yes", "--json"].into_iter().chain(options),
+            &variables,
+        );
+        ran.code(0);
+        let who = |service: &Service| {
+            let seen = service.server().seen();
+            let model = |seen: &aion_testkit::model_server::Seen| {
+                let model = seen.body["model"].as_str().unwrap_or_default().to_owned();
+                format!("{} {model}", seen.agent)
+            };
+            seen.iter().map(model).collect::<BTreeSet<_>>()
+        };
+        let at_ollama = ["cid stand-in", "team-lead stand-in"].map(str::to_owned);
+        assert_eq!(who(&one), at_ollama.into());
+        assert_eq!(who(&other), ["bob gpt-6.1-sol".to_owned()].into());
+        let members: Vec<(String, String)> = home
+            .aion(["agent", "ls", "--json"])
+            .code(0)
+            .json()
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| (row["agent_name"].to_string(), row["agent_type"].to_string()))
+            .collect();
+        assert_eq!(members.len(), 5, "{members:?}");
+        let refused = with(&home, ["run", "x", "--member", "eve:claude", "--json"], &variables);
+        assert_eq!(refused.code(2).error_code(), "usage");
     });
 }
 
