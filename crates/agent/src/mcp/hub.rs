@@ -116,7 +116,7 @@ impl Servers {
     }
 
     /// What is not there, and why, for the agent.
-    pub(crate) fn faults(&self) -> Vec<String> {
+    pub fn faults(&self) -> Vec<String> {
         let fault = |server: &Arc<Server>| match server.status() {
             Status::Down(why) => Some(format!("The MCP server {}: {why}.", server.config.name)),
             Status::Starting => {

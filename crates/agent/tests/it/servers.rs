@@ -9,7 +9,7 @@ use aion_agent::mcp::{Hub, ServerConfig, ServerName, Servers, Wanted, Way};
 use aion_agent::models::Secret;
 use aion_agent::provider::StopReason;
 use aion_agent::runtime::AgentRuntime;
-use aion_agent::sandbox::Sandbox;
+use aion_agent::sandbox::{Grounds, Mode, Sandbox};
 use aion_agent::tools::{Surroundings, ToolConfig, Toolbox};
 use aion_core::id::TeamId;
 use aion_core::permission::ToolClass;
@@ -169,4 +169,27 @@ async fn an_agent_works_with_a_server_and_is_told_of_one_that_is_not_there() {
         .map(|request| format!("{:?}", request.messages.last()).contains("[The MCP server probe: "))
         .collect();
     assert_eq!(told, [true, false]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_be_put_behind_the_wall() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let sandbox =
+        Sandbox::new(Mode::Required, vec![PROBE.into(), "sandbox".into()], Grounds::default());
+    let tools = ToolConfig::new(leash(None), Arc::new(sandbox), std::env::vars_os());
+    let client = || Err("nothing is called here".to_owned());
+    let servers = Arc::new(Servers::new(root.clone(), Arc::new(tools), client));
+    let tools = toolbox(&servers, &root);
+    let way = Way::Program {
+        program: PROBE.to_owned(),
+        arguments: vec!["mcp".to_owned()],
+        environment: Vec::new(),
+        sandbox: true,
+    };
+    servers.settle(vec![ServerConfig::new(ServerName::parse("probe").unwrap(), way)]).await;
+    assert_eq!(names(&tools).len(), 8, "{:?}", servers.faults());
+    let world = call(&tools, "mcp__probe__world", json!({})).await;
+    // It has a temporary directory of its own, as every command behind the wall.
+    assert!(world.text.lines().nth(1).unwrap().contains("TMPDIR"), "{}", world.text);
 }
