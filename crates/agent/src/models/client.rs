@@ -17,7 +17,7 @@ use super::guard::Guard;
 use super::limits::Gate;
 use super::retry::{Patience, hide, no_answer, refusal, retry_after};
 use super::wire::{self, Ask, Frame, Frames, Out, Reader, Shape};
-use super::{Catalogue, Price, Secret, ServiceConfig};
+use super::{Catalogue, Price, Secret, Service, ServiceConfig};
 use crate::provider::{ModelEvent, ModelRequest, Provider, ProviderError, Window};
 
 /// The most bytes of a whole answer.
@@ -28,6 +28,9 @@ const SHORT_BYTES: usize = 1024 * 1024;
 
 /// The most bytes of an answer that are kept until its first frame is read.
 const BEGINNING_BYTES: usize = 64 * 1024;
+
+/// How often a call is made again without something that was refused.
+const AMENDED: u32 = 3;
 
 /// The most models that a check names.
 const LISTED: usize = 2000;
@@ -166,10 +169,13 @@ impl ServiceProvider {
             .headers(self.headers.clone())
             .header("content-type", "application/json")
             .body(body);
+        let beta = wire::beta(service, model);
+        let mut call = beta.into_iter().fold(call, |call, (name, value)| call.header(name, value));
         let model = model.to_owned();
         // The conversation is in the body: it need not be held twice.
         drop(request);
         let mut attempt = 0;
+        let mut amended = 0;
         loop {
             let permit = self.gate.enter(&self.patience).await?;
             let Some(copy) = call.try_clone() else {
@@ -188,6 +194,14 @@ impl ServiceProvider {
                 Err(error) => error,
             };
             drop(permit);
+            if let ProviderError::Fatal(refused) = &error
+                && amended < AMENDED
+                && let Some(other) = amend(&call, service, refused)
+            {
+                amended += 1;
+                call = other;
+                continue;
+            }
             let Some(wait) = self.patience.wait(attempt, &error) else { return Err(error) };
             attempt += 1;
             sleep(wait).await;
@@ -294,6 +308,14 @@ impl Provider for ServiceProvider {
         });
         Amount { tokens: read.saturating_add(written), micro_usd }
     }
+}
+
+/// The same call without what its refusal names, where there is such a thing.
+fn amend(call: &RequestBuilder, service: Service, refused: &str) -> Option<RequestBuilder> {
+    let request = call.try_clone()?.build().ok()?;
+    let mut body: Value = serde_json::from_slice(request.body()?.as_bytes()?).ok()?;
+    wire::amend(service, refused, &mut body).then_some(())?;
+    Some(call.try_clone()?.body(body.to_string()))
 }
 
 /// What tokens cost, each kind at its price for a million, rounded up.

@@ -4,6 +4,7 @@
 //! reader that turns the frames of an answer into [`ModelEvent`]s. A reader says the stop only
 //! where the service itself said that the answer is complete, and hands out no call that is not.
 
+mod amend;
 mod anthropic;
 mod chat;
 mod frame;
@@ -18,6 +19,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
+pub(super) use self::amend::amend;
 pub(super) use self::chat::failure;
 pub(super) use self::frame::{Frame, Frames, Shape};
 pub(super) use self::words::{LONGEST, id as known_id, plain, retry_delay, verdict};
@@ -129,6 +131,12 @@ pub(super) fn headers(service: Service, key: Option<&str>) -> Vec<(&'static str,
         }
     }
     headers
+}
+
+/// A header that only some models of a service know.
+pub(super) fn beta(service: Service, model: &str) -> Option<(&'static str, &'static str)> {
+    (service == Service::Anthropic && anthropic::binds(model))
+        .then_some(("anthropic-beta", "thinking-binding-controls-2026-08-01"))
 }
 
 /// The body of a call.

@@ -31,16 +31,25 @@ impl Drop for Raw {
 impl Raw {
     /// Sends `once`, and then `again` without an end where there is something.
     async fn start(once: Vec<u8>, again: &'static [u8]) -> Self {
+        Self::in_turn(vec![once], again).await
+    }
+
+    /// The same with one answer after the other, the last of them to all who come after.
+    async fn in_turn(answers: Vec<Vec<u8>>, again: &'static [u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&asked);
         let task = tokio::spawn(async move {
             while let Ok((mut socket, _)) = listener.accept().await {
-                let head = read_request(&mut socket).await;
-                kept.lock().unwrap().push(head);
+                let request = read_request(&mut socket).await;
+                let number = {
+                    let mut kept = kept.lock().unwrap();
+                    kept.push(request);
+                    kept.len().min(answers.len())
+                };
                 // Whoever is called may have gone.
-                let mut sent = socket.write_all(&once).await;
+                let mut sent = socket.write_all(&answers[number - 1]).await;
                 while sent.is_ok() && !again.is_empty() {
                     sent = socket.write_all(again).await;
                 }
@@ -55,12 +64,12 @@ impl Raw {
         Self::start(answer.into_bytes(), b"").await
     }
 
-    fn heads(&self) -> Vec<String> {
+    fn requests(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-/// Reads one request, and gives its head.
+/// Reads one request.
 async fn read_request(socket: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
@@ -71,7 +80,7 @@ async fn read_request(socket: &mut TcpStream) -> String {
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
             if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
-                return head.to_owned();
+                return text;
             }
         }
         if read == 0 {
@@ -129,11 +138,11 @@ async fn a_key_follows_no_redirect() {
         let provider = provider(&raw.base, Service::Anthropic, once());
         let error = call(&provider).await.unwrap_err();
         assert_eq!(error, ProviderError::Fatal(format!("{status}: the service says no more")));
-        assert_eq!(raw.heads().len(), 1);
-        assert!(raw.heads()[0].contains(KEY));
+        assert_eq!(raw.requests().len(), 1);
+        assert!(raw.requests()[0].contains(KEY));
         assert!(provider.check().await.is_err());
     }
-    assert_eq!(other.heads(), Vec::<String>::new());
+    assert_eq!(other.requests(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -161,6 +170,38 @@ async fn what_is_no_answer_says_what_it_is() {
         let error = answer(service, "").await.unwrap_err();
         assert!(matches!(error, ProviderError::Broken(_)), "{service:?}: {error:?}");
     }
+}
+
+#[tokio::test]
+async fn what_is_refused_by_name_is_left_out_and_the_rest_is_asked_again() {
+    let refusal = |words: &str| {
+        format!(
+            "HTTP/1.1 400 No\r\nconnection: close\r\n\r\n{{\"error\": {{\"message\": \"{words}\"}}}}"
+        )
+        .into_bytes()
+    };
+    let whole = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n\
+                 data: {\"choices\": [{\"delta\": {}, \"finish_reason\": \"stop\"}]}\n\n\
+                 data: [DONE]\n\n";
+    let answers = vec![
+        refusal("Use 'max_completion_tokens' instead of 'max_tokens'."),
+        refusal("stream_options: extra fields not permitted"),
+        whole.as_bytes().to_vec(),
+    ];
+    let raw = Raw::in_turn(answers, b"").await;
+    let provider = provider(&raw.base, Service::Compatible, once());
+    assert!(call(&provider).await.is_ok());
+    let requests = raw.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(requests[0].contains("stream_options") && requests[0].contains("\"max_tokens\""));
+    let last = &requests[2];
+    assert!(last.contains("\"max_completion_tokens\"") && !last.contains("stream_options"));
+    assert!(last.contains("hello") && last.contains(KEY));
+    // One that always finds something else is not asked for ever.
+    let raw = Raw::in_turn(vec![refusal("max_tokens or max_completion_tokens?")], b"").await;
+    let provider = self::provider(&raw.base, Service::Compatible, once());
+    assert!(matches!(call(&provider).await, Err(ProviderError::Fatal(_))));
+    assert_eq!(raw.requests().len(), 4);
 }
 
 #[tokio::test]

@@ -50,7 +50,14 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
             .collect();
         body["tools"] = Value::Array(tools);
     }
-    if ask.thinking.is_some() && chooses(ask.model) {
+    if binds(ask.model) {
+        // A conversation is made shorter, and its roster changes: thoughts that were bound to what
+        // was before are better dropped than refused. These models think adaptively anyway.
+        body["thinking"] = json!({
+            "type": "adaptive",
+            "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+        });
+    } else if ask.thinking.is_some() && chooses(ask.model) {
         body["thinking"] = json!({"type": "adaptive"});
     } else if let Some(tokens) = ask.thinking
         && ask.max_tokens > LEAST_THINKING
@@ -66,6 +73,21 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
 fn chooses(model: &str) -> bool {
     const TOLD: [&str; 5] = ["claude-3", "-4-0", "-4-1", "-4-5", "-4-2025"];
     model.starts_with("claude-") && !TOLD.iter().any(|told| model.contains(told))
+}
+
+/// Whether the model's thoughts are bound to all that was before them.
+pub(super) fn binds(model: &str) -> bool {
+    let Some((family, version)) =
+        model.strip_prefix("claude-").and_then(|name| name.split_once('-'))
+    else {
+        return false;
+    };
+    let mut numbers = version.split('-').map(|number| number.parse::<u32>().unwrap_or(0));
+    let major = numbers.next().unwrap_or(0);
+    // What comes after is a date where it is long.
+    let minor = numbers.next().filter(|minor| *minor < 100).unwrap_or(0);
+    let first = if matches!(family, "fable" | "mythos") { (5, 1) } else { (5, 5) };
+    major < 100 && (major, minor) >= first
 }
 
 fn messages(ask: &Ask<'_>) -> Vec<Value> {

@@ -13,7 +13,7 @@ const SIGNATURE: &str = "gemini";
 
 /// What stands for a signature that was never given, or by another service: newer models refuse a
 /// call without one, and take this for it.
-const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(super) fn body(ask: &Ask<'_>) -> Value {
     let mut generation = json!({"maxOutputTokens": ask.max_tokens});

@@ -6,7 +6,7 @@ use aion_core::id::{AgentName, TurnId};
 use aion_core::transcript::Image;
 use serde_json::{Value, json};
 
-use super::{Ask, Frame, Out, body, reader, speaks};
+use super::{Ask, Frame, Out, beta, body, reader, speaks};
 use crate::host::ToolSpec;
 use crate::models::Service;
 use crate::provider::{
@@ -231,8 +231,23 @@ fn who_thinks_is_asked_for_it_in_the_words_of_his_model() {
     for model in ["claude-sonnet-4-5", "claude-haiku-4-5-20251001", "claude-opus-4-20250514", "m"] {
         assert_eq!(thinking(model), told, "{model}");
     }
-    for model in ["claude-opus-4-8", "claude-sonnet-5-5", "claude-sonnet-4-6", "claude-fable-5-1"] {
+    for model in ["claude-opus-4-8", "claude-sonnet-5", "claude-sonnet-4-6", "claude-opus-5"] {
         assert_eq!(thinking(model), chosen, "{model}");
+        assert_eq!(beta(Service::Anthropic, model), None, "{model}");
+    }
+    // Their thoughts are bound to what was before, which changes.
+    let bound = json!({
+        "type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+    });
+    for model in [
+        "claude-sonnet-5-5",
+        "claude-opus-5-5-20260922",
+        "claude-haiku-5-5",
+        "claude-fable-5-1",
+        "claude-opus-6",
+    ] {
+        assert_eq!(thinking(model), bound, "{model}");
+        assert!(beta(Service::Anthropic, model).is_some(), "{model}");
     }
     let reasons = |model: &str| {
         asked(Service::OpenAiResponses, model, vec![given("go")])["include"].is_array()
