@@ -44,7 +44,7 @@ fn amend_chat(says: &dyn Fn(&[&str]) -> bool, body: &mut Value) -> bool {
     }
     if says(&["reasoning_content"]) {
         let messages = body["messages"].as_array_mut().into_iter().flatten();
-        return messages.fold(false, |some, message| remove(message, "reasoning_content") || some);
+        return messages.filter_map(|m| remove(m, "reasoning_content").then_some(())).count() > 0;
     }
     if says(&["stream_options"]) {
         return remove(body, "stream_options");
