@@ -42,13 +42,16 @@ pub fn environment(root: &Path, name: &str, requirements: &str) -> Result<String
     Ok(python)
 }
 
-/// Lets clients of MCP that are not ours act as members of a team of the real daemon.
+/// Lets clients of MCP that are not ours act as members of a team of the real daemon, and agents
+/// call servers that are not ours.
 pub fn mcp_clients(root: &Path) -> Result<Done> {
     let python = environment(root, "mcp", "crates/cli/tests/mcp_clients/requirements.txt")?;
     steps::run(root, &Step::cargo("binary", &["build", "--locked", "-p", "aion"]))?;
     let aion = target(root).join("debug").join("aion").display().to_string();
     let step = Step::new("MCP clients", &python, &["crates/cli/tests/mcp_clients/run.py", &aion]);
-    Ok(steps::run(root, &step.repeating(&["lead and teammate"]))?)
+    steps::run(root, &step.repeating(&["lead and teammate"]))?;
+    let step = Step::new("MCP servers", &python, &["crates/cli/tests/mcp_servers/run.py", &aion]);
+    Ok(steps::run(root, &step.repeating(&["servers over"]))?)
 }
 
 /// Holds the real daemon to its own OpenAPI, with so many examples an operation.
