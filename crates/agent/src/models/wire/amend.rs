@@ -15,9 +15,16 @@ pub(in crate::models) fn amend(service: Service, refused: &str, body: &mut Value
     let says = |words: &[&str]| words.iter().any(|word| refused.contains(word));
     match service {
         Service::Anthropic => {
-            let thoughts = says(&["thinking"])
-                && says(&["signature", "bound to", "cannot be modified", "block_binding"]);
-            thoughts && without_thoughts(body)
+            if !says(&["thinking"]) {
+                return false;
+            }
+            if says(&["signature", "bound to", "cannot be modified"]) {
+                return without_thoughts(body);
+            }
+            // What stands between may not know these.
+            ["block_binding", "display"]
+                .into_iter()
+                .any(|field| says(&[field]) && remove(&mut body["thinking"], field))
         }
         Service::OpenAiResponses => {
             if says(&["reasoning.summary", "reasoning summaries"]) {
@@ -200,6 +207,19 @@ mod tests {
             "400: property 'reasoning_content' is unsupported",
             json!({"messages": [{"role": "user"}, {"reasoning_content": "x", "content": ""}]}),
             Some(json!({"messages": [{"role": "user"}, {"content": ""}]})),
+        );
+        let thinking = json!({"type": "adaptive", "display": "summarized", "block_binding": {}});
+        check(
+            Service::Anthropic,
+            "400: thinking.adaptive.block_binding: Extra inputs are not permitted",
+            json!({"thinking": thinking}),
+            Some(json!({"thinking": {"type": "adaptive", "display": "summarized"}})),
+        );
+        check(
+            Service::Anthropic,
+            "400: thinking.adaptive.display: Extra inputs are not permitted",
+            json!({"thinking": {"type": "adaptive", "display": "summarized"}}),
+            Some(json!({"thinking": {"type": "adaptive"}})),
         );
         check(
             Service::Ollama,

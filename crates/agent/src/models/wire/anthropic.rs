@@ -52,9 +52,11 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
     }
     if binds(ask.model) {
         // A conversation is made shorter, and its roster changes: thoughts that were bound to what
-        // was before are better dropped than refused. These models think adaptively anyway.
+        // was before are better dropped than refused. These models think adaptively anyway, and tell
+        // what they do between their calls in thoughts, which are shown to nobody unless asked for.
         body["thinking"] = json!({
             "type": "adaptive",
+            "display": "summarized",
             "block_binding": {"prefix_mismatch_behavior": "drop_block"},
         });
     } else if ask.thinking.is_some() && chooses(ask.model) {

@@ -237,7 +237,9 @@ fn who_thinks_is_asked_for_it_in_the_words_of_his_model() {
     }
     // Their thoughts are bound to what was before, which changes.
     let bound = json!({
-        "type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+        "type": "adaptive",
+        "display": "summarized",
+        "block_binding": {"prefix_mismatch_behavior": "drop_block"},
     });
     for model in [
         "claude-sonnet-5-5",
