@@ -103,7 +103,14 @@ impl Servers {
             }
             all.clone()
         };
-        let _ = timeout(PATIENCE, join_all(all.iter().map(|server| server.settled()))).await;
+        let ready = join_all(all.iter().map(|server| async move {
+            match server.status() {
+                // What it offers is known to nobody: nobody would call it, and so begin it again.
+                Status::Down(_) => drop(server.peer().await),
+                Status::Starting | Status::Ready(_) => server.settled().await,
+            }
+        }));
+        let _ = timeout(PATIENCE, ready).await;
     }
 
     /// The tools that are offered, as models see them.
