@@ -18,8 +18,8 @@ use crate::provider::{
     IMAGE_BYTES, Message, ModelEvent, ModelRequest, Part, ProviderError, StopReason, Window,
 };
 
-/// The most tokens of a summary.
-const SUMMARY_TOKENS: u32 = 4_000;
+/// The most tokens of a summary, and of what a model thinks before it: some always do.
+const SUMMARY_TOKENS: u32 = 16_000;
 /// The most bytes that are kept of one.
 const SUMMARY_BYTES: usize = 64 * 1024;
 /// The bytes that are kept of one however small the window is.
@@ -167,7 +167,7 @@ impl Turn<'_> {
         window: Option<Window>,
     ) -> Result<Option<String>, Halt> {
         request.messages.push(Message::Given { turn: request.turn, text: SUM_UP.to_owned() });
-        request.max_tokens = window.map_or(SUMMARY_TOKENS, |window| {
+        request.max_tokens = window.map_or(SUMMARY_TOKENS / 4, |window| {
             SUMMARY_TOKENS.min(window.whole / 8).min(window.answer).max(1)
         });
         let fits = window.map_or(u64::MAX, |window| room(window, request.max_tokens));
