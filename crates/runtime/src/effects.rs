@@ -197,7 +197,7 @@ impl Effects {
             let cause = format!("nothing here runs agents of the type {:?}", agent.agent_type());
             return Some(Command::AgentExited { slot, generation: agent.generation(), cause });
         };
-        let host = TeamHost::new(self.handle.clone(), agent);
+        let host = TeamHost::new(self.handle.clone(), PathBuf::from(team.workspace()), agent);
         let connections = self.shared.house.connections.get().filter(|_| backend.connects());
         let connection = connections.map(|connections| {
             Box::new(connections.issue(&self.shared.team, slot, agent.generation()))

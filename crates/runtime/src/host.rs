@@ -44,6 +44,8 @@ const UNKNOWN: u64 = u64::MAX;
 
 pub(crate) struct TeamHost {
     handle: TeamHandle,
+    /// Where the team works, from its first event on.
+    workspace: PathBuf,
     slot: SlotId,
     role: Role,
     conversation: ConversationId,
@@ -63,9 +65,10 @@ impl fmt::Debug for TeamHost {
 }
 
 impl TeamHost {
-    pub(crate) fn new(handle: TeamHandle, agent: &Agent) -> Self {
+    pub(crate) fn new(handle: TeamHandle, workspace: PathBuf, agent: &Agent) -> Self {
         Self {
             handle,
+            workspace,
             slot: agent.slot(),
             role: agent.role(),
             conversation: agent.conversation().clone(),
@@ -198,8 +201,7 @@ impl TeamHost {
     }
 
     async fn servers(&self) -> Result<Wanted, HostError> {
-        let workspace = self.handle.query(|team| PathBuf::from(team.workspace())).await;
-        let workspace = workspace.map_err(host_error)?;
+        let workspace = self.workspace.clone();
         let policy = Arc::clone(&self.handle.shared().house.policy);
         let wanted = tokio::task::spawn_blocking(move || policy.servers(&workspace)).await;
         let lost = |error: tokio::task::JoinError| Wanted {
@@ -210,8 +212,7 @@ impl TeamHost {
     }
 
     async fn trusted(&self) -> Result<bool, HostError> {
-        let workspace = self.handle.query(|team| PathBuf::from(team.workspace())).await;
-        let workspace = workspace.map_err(host_error)?;
+        let workspace = self.workspace.clone();
         let policy = Arc::clone(&self.handle.shared().house.policy);
         let trusted = tokio::task::spawn_blocking(move || policy.trusted(&workspace)).await;
         // What cannot be known is not trusted.

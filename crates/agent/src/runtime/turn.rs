@@ -10,7 +10,7 @@ use aion_core::message::shorten;
 use aion_core::time::{Millis, Timestamp};
 use aion_core::transcript::{Content, Item};
 use aion_core::turn::{CallId, TurnOutcome, Unavailable};
-use futures::FutureExt;
+use futures::{FutureExt, try_join};
 
 use super::compact::{Measure, shown};
 use super::images;
@@ -152,8 +152,11 @@ impl<'a> Turn<'a> {
     async fn drive(&mut self) -> Result<(), Halt> {
         self.items = self.runtime.host.history().await?;
         self.runtime.tools.find_lost(&self.items);
-        self.add_instructions().await?;
-        let wanted = self.runtime.host.servers().await?;
+        let host = &self.runtime.host;
+        let (trusted, wanted) = try_join!(host.trusted(), host.servers())?;
+        if trusted {
+            self.add_instructions().await?;
+        }
         // Who interrupts now interrupts the model's call: the opening has to be kept.
         let _ = self.unless_interrupted(self.runtime.tools.settle_servers(wanted)).await;
         match self.position() {
@@ -190,11 +193,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Adds what the project itself says to the prompt, where the person trusts the project.
+    /// Adds what the project itself says to the prompt, because the person trusts it.
     async fn add_instructions(&mut self) -> Result<(), Halt> {
-        if !self.runtime.host.trusted().await? {
-            return Ok(());
-        }
         let rules = self.runtime.host.rules().await?;
         if let Some(instructions) = self.runtime.tools.instructions(rules).await {
             self.input.system.push_str("\n\n");
