@@ -35,6 +35,9 @@ pub(in crate::models) fn amend(service: Service, refused: &str, body: &mut Value
                 && keep(&mut body["input"], |item| item["type"] != "reasoning")
         }
         Service::Gemini => {
+            if says(&["unknown name \"id\""]) {
+                return without_ids(body);
+            }
             says(&["thought signature", "thought_signature"]) && without_signatures(body)
         }
         Service::OpenAi | Service::Compatible => amend_chat(&says, body),
@@ -104,6 +107,19 @@ fn without_signatures(body: &mut Value) -> bool {
     some
 }
 
+/// Without the ids of calls and results, which then go by their order.
+fn without_ids(body: &mut Value) -> bool {
+    let mut some = false;
+    for content in body["contents"].as_array_mut().into_iter().flatten() {
+        for part in content["parts"].as_array_mut().into_iter().flatten() {
+            for field in ["functionCall", "functionResponse"] {
+                some |= part.get_mut(field).is_some_and(|value| remove(value, "id"));
+            }
+        }
+    }
+    some
+}
+
 /// Keeps what is wanted of a list; true where something went.
 fn keep(list: &mut Value, wanted: impl Fn(&Value) -> bool) -> bool {
     let Some(list) = list.as_array_mut() else { return false };
@@ -162,6 +178,20 @@ mod tests {
             "400: The encrypted content gAAA could not be verified.",
             json!({"input": [sealed, call]}),
             Some(json!({"input": [call]})),
+        );
+        check(
+            Service::Gemini,
+            "400: Unknown name \"id\" at 'contents[1].parts[0].function_call': Cannot find field.",
+            json!({"contents": [{"parts": [
+                {"text": "a"},
+                {"functionCall": {"id": "a", "name": "Read"}},
+                {"functionResponse": {"id": "a", "name": "Read"}},
+            ]}]}),
+            Some(json!({"contents": [{"parts": [
+                {"text": "a"},
+                {"functionCall": {"name": "Read"}},
+                {"functionResponse": {"name": "Read"}},
+            ]}]})),
         );
         check(
             Service::Gemini,

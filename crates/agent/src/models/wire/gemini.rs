@@ -5,7 +5,7 @@ use aion_core::turn::CallId;
 use serde_json::{Value, json};
 
 use super::chat::failure;
-use super::words::{count, in_order, json as parse, say, sign, signed, text, tool};
+use super::words::{count, id, in_order, json as parse, say, sign, signed, text, tool};
 use super::{Ask, Frame, Out, Reader, broken};
 use crate::provider::{Message, ModelEvent, Part, ProviderError, StopReason};
 
@@ -61,11 +61,14 @@ fn contents(ask: &Ask<'_>) -> Vec<Value> {
                     let at = calls.iter().position(|call| **call == result.call);
                     let name = at.and_then(|at| tools.get(at)).copied().unwrap_or_default();
                     let field = if result.ok { "output" } else { "error" };
-                    // It gives calls an id, and does not take it back everywhere.
-                    json!({"functionResponse": {
+                    let mut response = json!({
                         "name": tool(name),
                         "response": {field: result.text},
-                    }})
+                    });
+                    if is_new(ask.model) {
+                        response["id"] = json!(id(&result.call));
+                    }
+                    json!({"functionResponse": response})
                 });
                 let images = results.iter().flat_map(|result| &result.images).map(|image| {
                     json!({"inlineData": {
@@ -91,12 +94,16 @@ fn contents(ask: &Ask<'_>) -> Vec<Value> {
     contents
 }
 
+/// Whether the model is one of those that want their signatures and the ids of their calls back.
+fn is_new(model: &str) -> bool {
+    model.contains("gemini-") && !["gemini-1", "gemini-2"].iter().any(|old| model.contains(old))
+}
+
 fn answer(parts: &[Part], model: &str) -> Vec<Value> {
     let mut sent = Vec::new();
-    let wants = model.contains("gemini-")
-        && !["gemini-1", "gemini-2"].iter().any(|old| model.contains(old));
     // Only the first of several calls is signed.
-    let mut signs = wants;
+    let new = is_new(model);
+    let mut signs = new;
     // A signature belongs to the part after it.
     let mut open: Option<&str> = None;
     for part in parts {
@@ -107,11 +114,15 @@ fn answer(parts: &[Part], model: &str) -> Vec<Value> {
             }
             Part::Text { text } if text.is_empty() => continue,
             Part::Text { text } => json!({"text": text}),
-            Part::Call { tool: name, input, .. } => {
+            Part::Call { call, tool: name, input } => {
                 if std::mem::take(&mut signs) {
                     open = open.or(Some(NO_SIGNATURE));
                 }
-                json!({"functionCall": {"name": tool(name), "args": input}})
+                let mut called = json!({"name": tool(name), "args": input});
+                if new {
+                    called["id"] = json!(id(call));
+                }
+                json!({"functionCall": called})
             }
         };
         if let Some(signature) = open.take() {

@@ -181,6 +181,14 @@ fn results_stand_in_the_order_of_their_calls_where_nothing_else_pairs_them() {
         }})
     };
     assert_eq!(sent["contents"][2]["parts"], json!([response("a"), response("b")]));
+    // Newer models gave the calls their ids, and want them back.
+    let sent = asked(Service::Gemini, "gemini-3.8-flash", conversation());
+    let ids = |at: usize, field: &str| {
+        let parts = sent["contents"][at]["parts"].as_array().unwrap();
+        parts.iter().map(|part| part[field]["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(1, "functionCall"), [json!("a"), json!("b")]);
+    assert_eq!(ids(2, "functionResponse"), [json!("a"), json!("b")]);
     let sent = asked(Service::Ollama, "m", conversation());
     let result =
         |call: &str| json!({"role": "tool", "tool_name": "Read", "content": format!("of {call}")});
