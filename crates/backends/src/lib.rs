@@ -3,6 +3,7 @@
 //! A [`Backend`] spawns; an [`AgentSession`] is one live agent; [`Signal`]s are what it reports.
 //! A backend decides nothing about the team: it runs what it is told and says what happened.
 
+pub mod acp;
 mod backend;
 mod connection;
 mod in_process;

@@ -1,0 +1,9 @@
+//! Agents that are programs of their own and speak the Agent Client Protocol; the only place that
+//! speaks it.
+
+mod profile;
+
+pub use self::profile::{
+    AgentSource, FieldPattern, Launch, Launchable, McpStart, McpTransport, Modes, NpmPackage,
+    Profile, ProfileError, PypiPackage, Quirk, TEAM_SERVER, ToolProof,
+};

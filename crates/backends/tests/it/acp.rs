@@ -1,0 +1,3 @@
+//! Agents that speak ACP.
+
+mod profile;
