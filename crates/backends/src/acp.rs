@@ -2,8 +2,10 @@
 //! speaks it.
 
 mod profile;
+mod profiles;
 
 pub use self::profile::{
     AgentSource, FieldPattern, Launch, Launchable, McpStart, McpTransport, Modes, NpmPackage,
-    Profile, ProfileError, PypiPackage, Quirk, TEAM_SERVER, ToolProof,
+    Profile, ProfileError, PypiPackage, Quirk, SignedIn, TEAM_SERVER, ToolProof,
 };
+pub use self::profiles::profiles;

@@ -92,9 +92,26 @@ pub struct Profile {
     /// The command that signs a person in, shown where a login is missing.
     #[serde(default)]
     pub login: Option<String>,
+    /// What shows that a person has signed in to it.
+    #[serde(default)]
+    pub signed_in: SignedIn,
     /// What is known to be odd about it.
     #[serde(default)]
     pub quirks: BTreeSet<Quirk>,
+}
+
+/// What shows that a person has signed in to an agent. What it cannot show, such as a keychain, it
+/// leaves open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedIn {
+    /// Variables that hold a key of its.
+    #[serde(default)]
+    pub variables: Vec<String>,
+    /// Files that a login leaves, which are looked for and never read. One begins with `~/`, or with
+    /// a variable that names a directory: `$CODEX_HOME/auth.json`.
+    #[serde(default)]
+    pub files: Vec<String>,
 }
 
 /// How an agent is started: by its program where that is on the path, else out of its package.

@@ -67,7 +67,7 @@ fn a_mode_without_a_name_is_the_asking_one() {
 fn an_agent_is_handed_what_is_listed_and_nothing_else() {
     let persons = [
         ("PATH", "/usr/bin:/opt/node/bin"),
-        ("HOME", "/home/ada"),
+        ("HOME", "/srv/ada"),
         ("LC_ALL", "C.UTF-8"),
         ("OPENAI_API_KEY", "secret"),
         ("OPENAI_NOTE", "two\nlines"),
@@ -77,7 +77,7 @@ fn an_agent_is_handed_what_is_listed_and_nothing_else() {
     let persons = persons.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let environment = profile().environment(persons, Some(Path::new("/opt/node/bin")));
     let expected = [
-        ("HOME", "/home/ada"),
+        ("HOME", "/srv/ada"),
         ("LC_ALL", "C.UTF-8"),
         ("NO_BROWSER", "1"),
         ("OPENAI_API_KEY", "secret"),
