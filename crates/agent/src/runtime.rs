@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use aion_core::agent::PermissionMode;
 use aion_core::budget::Usage;
 use aion_core::id::{AgentName, TurnId};
 use aion_core::turn::{CallId, ToolCallState, TurnOutcome};
@@ -34,6 +35,8 @@ pub struct TurnInput {
     pub turn: TurnId,
     /// The system prompt: role, rules, roster.
     pub system: String,
+    /// The agent's permission mode as the turn begins. The house judges by the mode of the moment.
+    pub mode: PermissionMode,
     /// The rendered opening: its mail, and the task it is offered.
     pub opening: String,
     /// Whether every further model call has to be reserved first.

@@ -57,7 +57,7 @@ const SHOWN_INPUT_BYTES: usize = 16 * 1024;
 
 /// A call's input as the one who judges it sees it: whole, or with the number of bytes that are
 /// missing.
-pub(crate) fn shown_input(input: &serde_json::Value) -> String {
+pub fn shown_input(input: &serde_json::Value) -> String {
     shown(input.to_string(), SHOWN_INPUT_BYTES)
 }
 

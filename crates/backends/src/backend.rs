@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aion_agent::host::Host;
-use aion_core::agent::Role;
+use aion_core::agent::{PermissionMode, Role};
 use aion_core::id::{AgentName, ConversationId, SlotId, TeamId, TurnId};
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -18,6 +18,8 @@ use crate::session::{AgentSession, Signal};
 pub enum BackendKind {
     /// A model loop in this process.
     InProcess,
+    /// A program of its own that speaks ACP.
+    Acp,
 }
 
 /// Whether a backend can be used, with the reason.
@@ -51,6 +53,10 @@ pub struct SpawnSpec {
     pub model: Option<String>,
     /// The directory it works in.
     pub workspace: PathBuf,
+    /// Its role prompt at this moment, for a program of its own; each turn brings it as it is then.
+    pub system: String,
+    /// Its permission mode at this moment; each turn brings it as it is then.
+    pub mode: PermissionMode,
     /// Where its transcript is kept.
     pub conversation: ConversationId,
     /// The house around it.
@@ -92,6 +98,10 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
     /// Whether its agents are programs of their own, which reach the team over a connection.
     fn connects(&self) -> bool {
         false
+    }
+    /// Whether agents of a type are its own.
+    fn runs(&self, _agent_type: &str) -> bool {
+        true
     }
     /// Starts an agent. It reports over `signals`, beginning with [`Signal::Ready`]. Signals are
     /// boxed: a channel keeps room for many of them, for every agent that only waits.

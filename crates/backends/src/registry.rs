@@ -47,7 +47,8 @@ pub struct NoBackend {
     pub available: String,
 }
 
-/// The backends of this build.
+/// The backends of this build that a setting can name. Agents that speak ACP have theirs by what they
+/// are.
 const AVAILABLE: [BackendKind; 1] = [BackendKind::InProcess];
 
 /// Chooses.
@@ -89,6 +90,7 @@ impl BackendKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InProcess => "in-process",
+            Self::Acp => "acp",
         }
     }
 

@@ -61,7 +61,7 @@ impl Effects {
             }
             stays
         });
-        // Written for the first turn that begins, and the same for all that begin with it.
+        // Written for the first that needs it, and the same for all that begin with it.
         let mut roster = None;
         let mut failed = Vec::new();
         for effect in outstanding {
@@ -114,14 +114,13 @@ impl Effects {
             Effect::Spawn { slot, generation } => {
                 failpoint::hit("effects.spawn");
                 let agent = team.agent(slot).filter(|agent| agent.generation() == generation)?;
-                self.start(team, agent, Announce::Yes)
+                self.start(team, roster, agent, Announce::Yes)
             }
             Effect::RunTurn { slot, turn } => {
                 failpoint::hit("effects.run_turn");
                 let agent = team.agent(slot)?;
                 // Before the turn begins, so that nothing of what it writes is missed.
                 self.shared.bus.began(turn);
-                let roster = roster.get_or_insert_with(|| Roster::of(team));
                 self.run_turn(team, roster, agent, turn)
             }
             Effect::Answer { slot, turn, request, decision } => {
@@ -160,7 +159,7 @@ impl Effects {
     fn run_turn(
         &mut self,
         team: &Team,
-        roster: &Roster,
+        roster: &mut Option<Roster>,
         agent: &Agent,
         turn: TurnId,
     ) -> Option<Command> {
@@ -168,15 +167,17 @@ impl Effects {
         let live = agent.turn().filter(|live| live.id() == turn)?;
         // A model that was set since counts from this turn.
         if self.runner(agent).is_none_or(|runner| runner.model() != agent.model()) {
-            let failed = self.start(team, agent, Announce::No);
+            let failed = self.start(team, roster, agent, Announce::No);
             if failed.is_some() {
                 return failed;
             }
         }
         let ids = &self.shared.house.ids;
+        let roster = roster.get_or_insert_with(|| Roster::of(team));
         let input = TurnInput {
             turn,
             system: prompt::role_prompt(team, roster, slot),
+            mode: agent.mode(),
             opening: prompt::opening(team, slot, turn, &mut || ids.nonce()),
             budgeted: live.budgeted(),
             resume: self.taken_up.contains(&turn).then(|| live.calls().clone()),
@@ -191,7 +192,13 @@ impl Effects {
     }
 
     /// Starts an agent's runner in place of an earlier one; what fails at once comes back.
-    fn start(&mut self, team: &Team, agent: &Agent, announce: Announce) -> Option<Command> {
+    fn start(
+        &mut self,
+        team: &Team,
+        roster: &mut Option<Roster>,
+        agent: &Agent,
+        announce: Announce,
+    ) -> Option<Command> {
         let slot = agent.slot();
         let Some(backend) = self.shared.house.backends.of(agent.agent_type()) else {
             let cause = format!("nothing here runs agents of the type {:?}", agent.agent_type());
@@ -202,6 +209,12 @@ impl Effects {
         let connection = connections.map(|connections| {
             Box::new(connections.issue(&self.shared.team, slot, agent.generation()))
         });
+        let role = if backend.connects() {
+            let roster = roster.get_or_insert_with(|| Roster::of(team));
+            prompt::role_prompt(team, roster, slot)
+        } else {
+            String::new()
+        };
         let spec = SpawnSpec {
             team: self.shared.team.clone(),
             slot,
@@ -211,6 +224,8 @@ impl Effects {
             agent_type: agent.agent_type().to_owned(),
             model: agent.model().map(str::to_owned),
             workspace: PathBuf::from(team.workspace()),
+            system: role,
+            mode: agent.mode(),
             conversation: agent.conversation().clone(),
             host: Arc::new(host),
             connection,

@@ -57,10 +57,11 @@ impl House {
     }
 }
 
-/// Which backend runs which agent: by its type, else by one for all others.
+/// Which backend runs which agent: by its type, by a backend's own word, else by one for all others.
 #[derive(Clone, Default)]
 pub struct Backends {
     by_type: BTreeMap<String, Arc<dyn Backend>>,
+    by_word: Vec<Arc<dyn Backend>>,
     otherwise: Option<Arc<dyn Backend>>,
 }
 
@@ -80,7 +81,7 @@ impl Backends {
     /// One backend for every agent.
     #[must_use]
     pub fn all(backend: Arc<dyn Backend>) -> Self {
-        Self { by_type: BTreeMap::new(), otherwise: Some(backend) }
+        Self { otherwise: Some(backend), ..Self::default() }
     }
 
     /// The one of these backends that the registry chooses for an environment.
@@ -107,9 +108,17 @@ impl Backends {
         self
     }
 
+    /// Adds a backend that says itself which agents it runs.
+    #[must_use]
+    pub fn also(mut self, backend: Arc<dyn Backend>) -> Self {
+        self.by_word.push(backend);
+        self
+    }
+
     /// The backend of a type of agent.
     pub(crate) fn of(&self, agent_type: &str) -> Option<&Arc<dyn Backend>> {
-        self.by_type.get(agent_type).or(self.otherwise.as_ref())
+        let by_word = || self.by_word.iter().find(|backend| backend.runs(agent_type));
+        self.by_type.get(agent_type).or_else(by_word).or(self.otherwise.as_ref())
     }
 }
 

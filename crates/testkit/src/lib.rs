@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub mod chance;
+pub mod contract;
 pub mod faults;
 pub mod figures;
 pub mod gate;

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -49,6 +50,36 @@ pub struct LeashedCommand {
     pub directory: PathBuf,
     /// Its environment, complete.
     pub environment: Vec<(OsString, OsString)>,
+}
+
+/// How a command that is talked with is ended when what it reads is dropped: it sees the end of its
+/// input, is told to end (SIGTERM), and is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parting {
+    /// How long it may take to end by itself.
+    pub input: Duration,
+    /// How long it may take to end after it was told to.
+    pub told: Duration,
+}
+
+impl Parting {
+    /// It is killed.
+    pub(crate) const AT_ONCE: Self = Self { input: Duration::ZERO, told: Duration::ZERO };
+
+    /// As the helper is told: the two times in milliseconds.
+    fn in_words(self) -> String {
+        format!("{} {}", self.input.as_millis(), self.told.as_millis())
+    }
+
+    /// What the helper was told; what is not understood means no time at all.
+    pub(super) fn from_words(words: &str) -> Self {
+        let mut times =
+            words.split(' ').map(|millis| millis.parse().ok().map(Duration::from_millis));
+        match (times.next().flatten(), times.next().flatten()) {
+            (Some(input), Some(told)) => Self { input, told },
+            _ => Self::AT_ONCE,
+        }
+    }
 }
 
 /// What is heard of a command: its output with its errors, or its errors alone where its output is
@@ -99,7 +130,7 @@ pub struct Leashed {
 
 /// Starts a command on a leash, after the ledger knows of it.
 pub async fn spawn(config: &LeashConfig, command: LeashedCommand) -> io::Result<Leashed> {
-    Ok(start(config, command, false).await?.0)
+    Ok(start(config, command, None).await?.0)
 }
 
 /// Starts a command on a leash that is talked with: the leash is pulled by dropping what it reads.
@@ -107,14 +138,25 @@ pub async fn spawn_talking(
     config: &LeashConfig,
     command: LeashedCommand,
 ) -> io::Result<(Leashed, Talk)> {
-    let (leashed, talk) = start(config, command, true).await?;
+    spawn_parting(config, command, Parting::AT_ONCE).await
+}
+
+/// The same, of a command that is given time to end when what it reads is dropped. Only
+/// [`Leashed::reap`] ends it at once.
+pub async fn spawn_parting(
+    config: &LeashConfig,
+    command: LeashedCommand,
+    parting: Parting,
+) -> io::Result<(Leashed, Talk)> {
+    let (leashed, talk) = start(config, command, Some(parting)).await?;
     Ok((leashed, talk.ok_or(ErrorKind::BrokenPipe)?))
 }
 
+/// Starts a command on a leash; one that is talked with where it is said how it is ended.
 pub(crate) async fn start(
     config: &LeashConfig,
     command: LeashedCommand,
-    talks: bool,
+    talks: Option<Parting>,
 ) -> io::Result<(Leashed, Option<Talk>)> {
     let mark = draw_mark()?;
     let mut helper = Command::new(&config.program)
@@ -125,10 +167,10 @@ pub(crate) async fn start(
         .env_clear()
         .envs(command.environment)
         .env(MARK, &mark)
-        .envs(talks.then_some((TALKS, "1")))
+        .envs(talks.map(|parting| (TALKS, parting.in_words())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(if talks { Stdio::piped() } else { Stdio::null() })
+        .stderr(if talks.is_some() { Stdio::piped() } else { Stdio::null() })
         .process_group(0)
         .spawn()?;
     let gone = || io::Error::new(ErrorKind::BrokenPipe, "the leash's helper ended at once");

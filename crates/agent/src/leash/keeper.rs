@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::getpid;
 
 use super::TALKS;
+use super::child::Parting;
 use super::processes::{Process, below};
 
 /// The exit code when the command could not be started.
@@ -45,7 +46,8 @@ pub fn leash_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if set_child_subreaper(true).is_err() || outlive_hang_ups().is_err() || !may_start() {
         return ExitCode::from(PULLED);
     }
-    let talks = env::var_os(TALKS).is_some();
+    let parting = env::var(TALKS).ok().map(|words| Parting::from_words(&words));
+    let talks = parting.is_some();
     let mut child = match start(program, args, talks) {
         Ok(child) => child,
         Err(error) => {
@@ -60,8 +62,13 @@ pub fn leash_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let input = child.stdin.take();
-    let code = match wait(child, input) {
-        Happening::Pulled | Happening::Ended(Err(_)) => PULLED,
+    let happenings = watch(child, input);
+    let code = match happenings.recv().unwrap_or(Happening::Pulled) {
+        Happening::Pulled => {
+            part(&happenings, parting.unwrap_or(Parting::AT_ONCE));
+            PULLED
+        }
+        Happening::Ended(Err(_)) => PULLED,
         Happening::Ended(Ok(status)) => exit_code(status),
     };
     kill_descendants();
@@ -96,7 +103,8 @@ fn start(
     command.stdin(Stdio::null()).stdout(output()?).stderr(output()?).spawn()
 }
 
-fn wait(mut child: Child, input: Option<ChildStdin>) -> Happening {
+/// What happens to a command and its pipe, as it happens.
+fn watch(mut child: Child, input: Option<ChildStdin>) -> Receiver<Happening> {
     let (happened, happenings) = mpsc::channel();
     let pulled = happened.clone();
     match input {
@@ -116,7 +124,17 @@ fn wait(mut child: Child, input: Option<ChildStdin>) -> Happening {
     thread::spawn(move || {
         let _ = happened.send(Happening::Ended(child.wait()));
     });
-    happenings.recv().unwrap_or(Happening::Pulled)
+    happenings
+}
+
+/// Gives a command whose input has ended the time to end by itself, and then after being told to.
+fn part(happenings: &Receiver<Happening>, parting: Parting) {
+    let ends_within = |limit| matches!(happenings.recv_timeout(limit), Ok(Happening::Ended(_)));
+    if parting == Parting::AT_ONCE || ends_within(parting.input) {
+        return;
+    }
+    below(&Process::all(), getpid().as_raw()).iter().for_each(Process::tell_to_end);
+    ends_within(parting.told);
 }
 
 /// Passes on what comes over the pipe. A command that reads nothing holds it up, and nothing else.

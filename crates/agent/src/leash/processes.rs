@@ -49,6 +49,14 @@ impl Process {
         let _ = kill(Pid::from_raw(self.pid), Signal::SIGSTOP);
     }
 
+    /// Asks it to end. One that is stopped has to go on to hear of it. That it is gone already is as
+    /// good.
+    pub(super) fn tell_to_end(&self) {
+        let pid = Pid::from_raw(self.pid);
+        let _ = kill(pid, Signal::SIGTERM);
+        let _ = kill(pid, Signal::SIGCONT);
+    }
+
     /// Stops and then kills it. That it is gone already is as good.
     pub(crate) fn kill(&self) {
         let pid = Pid::from_raw(self.pid);

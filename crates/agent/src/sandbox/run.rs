@@ -21,7 +21,7 @@ use super::placeholder::Placeholders;
 use super::policy::{Grounds, Policy};
 use super::violation::Violation;
 use super::wall::{Mode, Wall};
-use crate::leash::{self, Heard, LeashConfig, Leashed, LeashedCommand, Talk};
+use crate::leash::{self, Heard, LeashConfig, Leashed, LeashedCommand, Parting, Talk};
 use crate::network::{Gate, Network, Opening};
 
 /// What all commands of a house are run by.
@@ -165,7 +165,7 @@ impl Sandbox {
         command: LeashedCommand,
         gate: Option<Gate>,
     ) -> io::Result<Walled> {
-        Ok(self.start(leash, workspace, command, gate, false).await?.0)
+        Ok(self.start(leash, workspace, command, gate, None).await?.0)
     }
 
     /// Starts a command that is talked with: dropping what it reads kills it.
@@ -175,7 +175,8 @@ impl Sandbox {
         workspace: &Path,
         command: LeashedCommand,
     ) -> io::Result<(Walled, Talk)> {
-        let (walled, talk) = self.start(leash, workspace, command, None, true).await?;
+        let talks = Some(Parting::AT_ONCE);
+        let (walled, talk) = self.start(leash, workspace, command, None, talks).await?;
         Ok((walled, talk.ok_or(io::ErrorKind::BrokenPipe)?))
     }
 
@@ -185,7 +186,7 @@ impl Sandbox {
         workspace: &Path,
         mut command: LeashedCommand,
         gate: Option<Gate>,
-        talks: bool,
+        talks: Option<Parting>,
     ) -> io::Result<(Walled, Option<Talk>)> {
         let sandbox = Arc::clone(self);
         // The first look for a wall takes a while.

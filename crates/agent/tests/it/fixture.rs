@@ -9,6 +9,7 @@ use aion_agent::runtime::{AgentRuntime, Controls, RuntimeConfig, TurnEnd, TurnIn
 use aion_agent::sandbox::Sandbox;
 use aion_agent::scripted::{Scenario, Scripted};
 use aion_agent::tools::{ToolConfig, Toolbox};
+use aion_core::agent::PermissionMode;
 use aion_core::id::{AgentName, RequestId, TurnId};
 use aion_core::request::Decision;
 use aion_core::transcript::{Content, Item};
@@ -52,6 +53,7 @@ pub(crate) fn input(turn: u64, opening: &str) -> TurnInput {
     TurnInput {
         turn: TurnId(turn),
         system: "You are bob.".to_owned(),
+        mode: PermissionMode::Default,
         opening: opening.to_owned(),
         budgeted: false,
         resume: None,

@@ -13,10 +13,9 @@ use aion_agent::tools::ToolConfig;
 use aion_backends::{Backend, BackendKind, InProcessBackend, InProcessConfig, ProviderSource};
 use aion_core::id::{TeamId, TurnId};
 use aion_core::transcript::Content;
+use aion_testkit::contract::{Bench, SCENARIO, keeps_the_contract};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-
-use crate::contract::{Bench, SCENARIO, keeps_the_contract};
 
 fn backend(source: Arc<dyn ProviderSource>) -> InProcessBackend {
     // No command runs in these tests, so no helper is needed.

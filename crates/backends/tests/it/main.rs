@@ -3,5 +3,4 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod acp;
-mod contract;
 mod in_process;

@@ -1,8 +1,5 @@
-//! Holds the stand-ins to what they stand in for.
-#![expect(clippy::unwrap_used, reason = "tests")]
+//! The stand-ins at work: foreign agents, as their backend and the runtime meet them.
 
-#[path = "../../../store/tests/it/contract.rs"]
-mod contract;
-#[path = "../../../store/tests/it/events.rs"]
-mod events;
-mod faults;
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod acp;
