@@ -25,6 +25,7 @@ mod wall;
 pub use self::bubblewrap::Bubblewrap;
 pub use self::inside::sandbox_main;
 pub use self::limits::Limits;
+pub use self::placeholder::is_held_empty;
 pub use self::policy::{CLOSED_IN_HOME, Grounds};
 pub use self::run::{Ended, Sandbox, Walled};
 pub use self::violation::{Violation, in_words};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use aion_agent::mcp::{ServerConfig, ServerName, Wanted, Way};
 use aion_agent::models::Secret;
+use aion_agent::sandbox::is_held_empty;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -72,6 +73,7 @@ impl Project {
         let bytes = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("{shown} cannot be read: {error}")),
+            Ok(_) if is_held_empty(&path) => return Ok(None),
             Ok(meta) if !meta.is_file() => return Err(format!("{shown} is no regular file")),
             Ok(meta) if meta.len() > FILE_BYTES => {
                 return Err(format!("{shown} has more than {FILE_BYTES} bytes"));

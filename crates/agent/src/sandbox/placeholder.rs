@@ -39,13 +39,31 @@ impl Placeholders {
 impl Drop for Placeholders {
     fn drop(&mut self) {
         for (path, file) in self.held.drain(..) {
-            // Whoever else needs it holds a lock, and takes it away later. What cannot be taken
-            // away is empty, and goes with the next command.
-            if file.unlock().is_ok() && file.try_lock().is_ok() && is_at(&file, &path) {
-                let _ = fs::remove_dir(&path);
+            if file.unlock().is_ok() {
+                take_away(&path, &file);
             }
         }
     }
+}
+
+/// Takes an empty directory away that held a place, where nobody needs it any more.
+pub(super) fn release(path: &Path) {
+    if let Some(file) = open(path).ok().filter(|file| is_placeholder(path, file).unwrap_or(false)) {
+        take_away(path, &file);
+    }
+}
+
+/// Whoever else needs it holds a lock, and takes it away later. What cannot be taken away is empty,
+/// and goes with the next command.
+fn take_away(path: &Path, file: &File) {
+    if file.try_lock().is_ok() && is_at(file, path) {
+        let _ = fs::remove_dir(path);
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 /// Makes or finds the placeholder at a path, and keeps it there. None if something else is there.
@@ -55,8 +73,7 @@ fn hold(path: &Path) -> io::Result<Option<File>> {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
-        let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        let file = match open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(_) => return Ok(None),
@@ -70,6 +87,12 @@ fn hold(path: &Path) -> io::Result<Option<File>> {
         }
     }
     Err(io::Error::other(format!("{} comes and goes", path.display())))
+}
+
+/// Whether a place only looks as if something were there: a command runs for which nothing may be
+/// made at it, or ran when the house fell.
+pub fn is_held_empty(path: &Path) -> bool {
+    open(path).and_then(|file| is_placeholder(path, &file)).unwrap_or(false)
 }
 
 /// An empty directory that nobody may write to: it has that from the moment in which it is made.
@@ -105,6 +128,7 @@ mod tests {
         let (second, _) = Placeholders::put(&paths).unwrap();
         drop(first);
         assert!(gone.is_dir());
+        assert!(is_held_empty(&gone) && !is_held_empty(&real));
         drop(second);
         assert!(!gone.exists() && real.is_dir());
     }

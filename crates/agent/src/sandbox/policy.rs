@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::placeholder::{is_held_empty, release};
 use super::repository::Repository;
 
 /// What is closed in a home directory: keys, signed-in programs, agents' settings, histories.
@@ -223,9 +224,9 @@ impl Policy {
     /// Closes what exists, and keeps what does not from existing where it could be made.
     fn close(&mut self, path: &Path) {
         match path.canonicalize() {
-            Ok(real) => self.closed.push(real),
-            Err(_) if self.is_writable(path) => self.absent.push(path.to_owned()),
-            Err(_) => {}
+            Ok(real) if !is_held_empty(&real) => self.closed.push(real),
+            Ok(_) | Err(_) if self.is_writable(path) => self.absent.push(path.to_owned()),
+            Ok(_) | Err(_) => {}
         }
         // A link is closed where it leads; where it could be replaced it stays as it is.
         if self.is_writable(path) && path.is_symlink() {
@@ -238,7 +239,7 @@ impl Policy {
         if !self.is_writable(&path) {
             return;
         }
-        if path.symlink_metadata().is_ok() { self.fixed.push(path) } else { self.absent.push(path) }
+        if exists(&path) { self.fixed.push(path) } else { self.absent.push(path) }
     }
 
     fn is_writable(&self, path: &Path) -> bool {
@@ -283,9 +284,21 @@ impl Policy {
     }
 }
 
+/// Takes away what held places in a workspace when the house fell, as far as nobody needs it.
+pub(super) fn sweep(workspace: &Path) {
+    for name in SETTINGS_IN_WORKSPACE {
+        release(&workspace.join(name));
+    }
+}
+
+/// Whether something is there. What only holds a place for another command is nothing: whoever
+/// relied on it would lose it when that command ends.
+pub(super) fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok() && !is_held_empty(path)
+}
+
 /// The nearest path above one, or itself, that does not exist while its directory does.
 fn first_absent(path: &Path) -> PathBuf {
-    let exists = |at: &Path| at.symlink_metadata().is_ok();
     path.ancestors()
         .find(|at| !exists(at) && at.parent().is_some_and(exists))
         .unwrap_or(path)
@@ -294,6 +307,10 @@ fn first_absent(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::super::placeholder::Placeholders;
     use super::*;
 
     #[test]
@@ -325,6 +342,41 @@ mod tests {
             assert!(policy.absent.contains(&at.join(absent)), "{absent}");
         }
         assert_eq!(policy.pinned(), BTreeSet::from([at.join("ws/.git")]));
+    }
+
+    #[test]
+    fn what_holds_a_place_for_another_command_is_held_by_this_one_too() {
+        let root = tempfile::tempdir().unwrap();
+        let at = root.path().canonicalize().unwrap();
+        std::fs::create_dir_all(at.join("ws/.git")).unwrap();
+        let grounds = Grounds { closed: vec![at.join("ws/keys")], ..Grounds::default() };
+        let policy = || Policy::of(&at.join("ws"), &grounds, &BTreeSet::new()).unwrap();
+        let alone = policy().absent;
+        assert!(alone.contains(&at.join("ws/.mcp.json")) && alone.contains(&at.join("ws/keys")));
+        assert!(alone.contains(&at.join("ws/.git/hooks")));
+        let (first, _) = Placeholders::put(&alone).unwrap();
+        assert_eq!(policy().absent, alone);
+        let (second, _) = Placeholders::put(&policy().absent).unwrap();
+        drop(first);
+        assert!(second.paths().all(|path| path.is_dir()));
+        drop(second);
+        assert!(!alone.iter().any(|path| path.exists()));
+    }
+
+    #[test]
+    fn what_a_fall_of_the_house_left_is_taken_away() {
+        let root = tempfile::tempdir().unwrap();
+        let at = root.path().canonicalize().unwrap();
+        for (name, mode) in [(".mcp.json", 0o555), (".claude", 0o755), (".zed", 0o555)] {
+            std::fs::create_dir(at.join(name)).unwrap();
+            std::fs::set_permissions(at.join(name), Permissions::from_mode(mode)).unwrap();
+        }
+        let (held, _) = Placeholders::put(&[at.join(".zed")]).unwrap();
+        sweep(&at);
+        assert!(!at.join(".mcp.json").exists(), "nobody held it");
+        assert!(at.join(".claude").exists(), "it is somebody's own");
+        assert!(at.join(".zed").exists(), "a command runs");
+        drop(held);
     }
 
     #[test]

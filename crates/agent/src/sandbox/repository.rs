@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::policy::exists;
+
 /// How deep submodules are looked for.
 const DEPTH: usize = 4;
 /// Bytes of a configuration that are looked through.
@@ -29,6 +31,8 @@ impl Repository {
         let dot_git = workspace.join(".git");
         match fs::symlink_metadata(&dot_git) {
             Err(_) => repository.absent.push(dot_git),
+            // It holds the place for another command.
+            Ok(_) if !exists(&dot_git) => repository.absent.push(dot_git),
             // A link leads to who knows where, and stays as it is.
             Ok(meta) if meta.is_symlink() => repository.fixed.push(dot_git),
             Ok(meta) if meta.is_dir() => repository.directory(&dot_git),
@@ -100,7 +104,7 @@ impl Repository {
     }
 
     fn fixed_or_absent(&mut self, path: PathBuf) {
-        if fs::symlink_metadata(&path).is_ok() {
+        if exists(&path) {
             self.fixed.push(path);
         } else {
             self.absent.push(path);

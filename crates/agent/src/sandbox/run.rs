@@ -18,7 +18,7 @@ use super::inside::Orders;
 use super::landlock::Reach;
 use super::limits::Limits;
 use super::placeholder::Placeholders;
-use super::policy::{Grounds, Policy};
+use super::policy::{Grounds, Policy, sweep};
 use super::violation::Violation;
 use super::wall::{Mode, Wall};
 use crate::leash::{self, Heard, LeashConfig, Leashed, LeashedCommand, Parting, Talk};
@@ -148,7 +148,10 @@ impl Sandbox {
     /// A team works there: its workspace is closed to the commands of other teams.
     pub fn works_in(&self, team: &TeamId, workspace: &Path) {
         let path = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
-        self.workplaces().insert(team.clone(), path);
+        let before = self.workplaces().insert(team.clone(), path.clone());
+        if before.as_ref() != Some(&path) {
+            sweep(&path);
+        }
     }
 
     fn workplaces(&self) -> MutexGuard<'_, BTreeMap<TeamId, PathBuf>> {

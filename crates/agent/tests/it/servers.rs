@@ -181,8 +181,11 @@ async fn a_server_may_be_put_behind_the_wall() {
     let client = || Err("nothing is called here".to_owned());
     let servers = Arc::new(Servers::new(root.clone(), Arc::new(tools), client));
     let tools = toolbox(&servers, &root);
+    // Behind the wall is another temporary directory, and this checkout may lie in the real one.
+    let program = root.join("probe");
+    std::fs::copy(PROBE, &program).unwrap();
     let way = Way::Program {
-        program: PROBE.to_owned(),
+        program: program.to_str().unwrap().to_owned(),
         arguments: vec!["mcp".to_owned()],
         environment: Vec::new(),
         sandbox: true,
