@@ -5,9 +5,11 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aion_agent::leash::{
-    DirectoryLedger, LeashEntry, LeashLedger, Leashed, LeashedCommand, reap, spawn, spawn_talking,
+    DirectoryLedger, LeashEntry, LeashLedger, Leashed, LeashedCommand, Parting, reap, spawn,
+    spawn_parting, spawn_talking,
 };
 use futures::FutureExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -273,4 +275,34 @@ async fn a_command_that_is_talked_with_ends_with_its_input_though_it_reads_nothi
     assert_eq!(child.wait().await.unwrap(), 137);
     let mut rest = Vec::new();
     talk.output.read_to_end(&mut rest).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_command_that_is_given_time_ends_by_itself_or_is_told_to_or_is_killed() {
+    let long = Duration::from_mins(2);
+    let short = Duration::from_millis(200);
+    // What it does at the end of its input, when it is told to end, and what it may take for both.
+    let by_itself = ("cat; echo ended > how", Parting { input: long, told: long });
+    let when_told = (
+        "trap 'echo told > how; exit' TERM; echo .; while :; do sleep 0.01; done",
+        Parting { input: short, told: long },
+    );
+    let never = (
+        "trap 'echo told > how' TERM; echo .; while :; do sleep 0.01; done",
+        Parting { input: short, told: short },
+    );
+    for ((script, parting), how) in
+        [(by_itself, "ended\n"), (when_told, "told\n"), (never, "told\n")]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut child, mut talk) =
+            spawn_parting(&leash(None), command(script, dir.path()), parting).await.unwrap();
+        // It runs when it has said something.
+        talk.input.write_all(b".\n").await.unwrap();
+        talk.output.read_exact(&mut [0; 2]).await.unwrap();
+        drop(talk.input);
+        wait_for_silence(&mut child).await;
+        assert_eq!(child.wait().await.unwrap(), 137, "{script}");
+        assert_eq!(fs::read_to_string(dir.path().join("how")).unwrap(), how, "{script}");
+    }
 }

@@ -218,3 +218,152 @@ fn place<'a>(input: &'a Value, workspace: &Path) -> Option<&'a str> {
         workspace.join(place).canonicalize().ok() == workspace.canonicalize().ok();
     (!place_is_workspace).then_some(place)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use aion_agent::host::Rules;
+    use aion_agent::leash::LeashConfig;
+    use aion_agent::permission::Layer;
+    use aion_agent::sandbox::Sandbox;
+    use aion_agent::tools::ToolConfig;
+    use aion_core::rule::{RuleScope, RuleWord};
+    use tempfile::TempDir;
+
+    use super::super::call::CallNews;
+    use super::*;
+
+    fn toolbox() -> (Toolbox, TempDir) {
+        let workspace = tempfile::tempdir().unwrap();
+        let leash =
+            LeashConfig { program: "/nonexistent".into(), arguments: Vec::new(), ledger: None };
+        let tools = Arc::new(ToolConfig::new(leash, Arc::new(Sandbox::off()), []));
+        (Toolbox::new(workspace.path().to_path_buf(), tools), workspace)
+    }
+
+    fn deed(told: &Value) -> Deed {
+        let mut call = Call::default();
+        let mut told = told.clone();
+        told["toolCallId"] = json!("c");
+        call.learn(CallNews::read(&told.to_string()).unwrap());
+        Deed::of(&call, "c", &toolbox().0).unwrap()
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "it reads better where it is called")]
+    fn check(told: Value, tool: &str, class: ToolClass, description: &str) {
+        let deed = deed(&told);
+        let found = (deed.tool.as_str(), deed.class, deed.description.as_str());
+        assert_eq!(found, (tool, class, description), "{told}");
+    }
+
+    #[test]
+    fn a_command_is_one_of_ours_however_it_is_told() {
+        let run = |input: Value| json!({ "kind": "execute", "title": "Look", "rawInput": input });
+        check(run(json!({ "command": "make all" })), "Bash", ToolClass::Execute, "Run make all");
+        check(
+            run(json!({ "command": ["/bin/bash", "-lc", "make all"] })),
+            "Bash",
+            ToolClass::Execute,
+            "Run make all",
+        );
+        check(
+            run(json!({ "cmd": ["rm", "my file", "it's"] })),
+            "Bash",
+            ToolClass::Execute,
+            r"Run rm 'my file' 'it'\''s'",
+        );
+        // One that only looks inside the workspace is known for that, except elsewhere.
+        check(run(json!({ "command": "ls" })), "Bash", ToolClass::Read, "Run ls");
+        check(
+            run(json!({ "command": "ls", "cwd": "/etc" })),
+            "Bash",
+            ToolClass::Execute,
+            "Run ls (in /etc)",
+        );
+        // Whatever kind an agent says it is.
+        let read = json!({ "kind": "read", "title": "Read", "rawInput": { "command": "rm x" } });
+        check(read, "Bash", ToolClass::Execute, "Run rm x");
+    }
+
+    #[test]
+    fn an_edit_has_to_be_seen_and_a_read_is_never_free() {
+        let edit = |more: Value| {
+            let mut told = json!({ "kind": "edit", "title": "Edit" });
+            told.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            told
+        };
+        let named = edit(json!({ "rawInput": { "file_path": "a.rs" } }));
+        check(named, "Edit", ToolClass::Edit, "Change a.rs");
+        let diff = json!([{ "type": "diff", "path": "b.rs", "newText": "" }]);
+        check(edit(json!({ "content": diff })), "Edit", ToolClass::Edit, "Change b.rs");
+        let located = edit(json!({ "locations": [{ "path": "a.rs" }] }));
+        check(located, "Edit", ToolClass::Execute, "Change a.rs");
+        let outside = edit(json!({ "rawInput": { "file_path": "/etc/passwd" } }));
+        check(outside, "Edit", ToolClass::Execute, "Change /etc/passwd");
+        let guarded = edit(json!({ "rawInput": { "path": ".git/hooks/pre-commit" } }));
+        check(guarded, "Edit", ToolClass::Execute, "Change .git/hooks/pre-commit");
+        let read = json!({ "kind": "read", "rawInput": { "path": "a.rs" } });
+        check(read, "Read", ToolClass::Execute, "Read a.rs");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_the_widest_and_its_card_is_never_empty() {
+        let wide = ToolClass::Execute;
+        check(json!({ "kind": "edit", "title": "Edit" }), "edit: Edit", wide, "Edit");
+        let tool = json!({ "name": "mcp__x__y", "title": "Do it", "rawInput": { "a": 1 } });
+        check(tool, "mcp__x__y", wide, "Do it");
+        check(
+            json!({ "title": "  " }),
+            "an unnamed call (other)",
+            wide,
+            r#"an unnamed call (other) {"call":"c","kind":"other","title":null}"#,
+        );
+    }
+
+    #[test]
+    fn a_call_without_an_input_is_like_no_other() {
+        let action = |id: &str, told: &Value| {
+            let mut call = Call::default();
+            call.learn(CallNews::read(&told.to_string()).unwrap());
+            let (toolbox, workspace) = toolbox();
+            let deed = Deed::of(&call, id, &toolbox).unwrap();
+            let book = toolbox.book(Rules::default());
+            // The workspace is part of what is allowed; here it is not what differs.
+            let _ = workspace;
+            deed.propose(TurnId(1), id.to_owned(), Path::new("/w"), &book).action
+        };
+        let untold = json!({ "toolCallId": "c", "title": "Do it" });
+        assert_ne!(action("c", &untold), action("d", &untold));
+        let told =
+            json!({ "toolCallId": "c", "title": "Do it", "rawInput": { "command": "make" } });
+        assert_eq!(action("c", &told), action("d", &told));
+    }
+
+    #[test]
+    fn the_strictest_rule_about_any_file_counts() {
+        let (toolbox, _workspace) = toolbox();
+        let layer = |word, rule: &str| Layer {
+            word,
+            rule: rule.parse().unwrap(),
+            scope: RuleScope::User,
+            grant: None,
+        };
+        let layers =
+            vec![layer(RuleWord::Allow, "Edit(*.rs)"), layer(RuleWord::Deny, "Edit(secret.rs)")];
+        let book = toolbox.book(Rules { layers, fault: None });
+        let says = |paths: &[&str]| {
+            let diffs = paths.iter().map(|path| json!({ "type": "diff", "path": path }));
+            let told =
+                json!({ "toolCallId": "c", "kind": "edit", "content": diffs.collect::<Vec<_>>() });
+            let mut call = Call::default();
+            call.learn(CallNews::read(&told.to_string()).unwrap());
+            let deed = Deed::of(&call, "c", &toolbox).unwrap();
+            let proposal = deed.propose(TurnId(1), "c".to_owned(), toolbox.workspace(), &book);
+            proposal.finding.map(|finding| finding.says)
+        };
+        assert_eq!(says(&["a.rs"]), Some(RuleWord::Allow));
+        assert_eq!(says(&["a.rs", "notes.md"]), None);
+        assert_eq!(says(&["a.rs", "secret.rs"]), Some(RuleWord::Deny));
+    }
+}

@@ -1,48 +1,68 @@
-//! What a session used, as agents tell it: sums that only grow, of which a turn's share is the
-//! difference; it guesses nothing.
+//! What an agent used: the tokens of each prompt, and the cost of the session so far, of which a
+//! turn's share is the difference; it guesses nothing.
 
 use aion_core::budget::Usage;
 use serde_json::Value;
 
-/// What a session has used so far.
+/// What a session has used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meter {
-    told: Usage,
-    /// What of it was reported.
-    reported: Usage,
+    /// Since it was reported last.
+    unreported: Usage,
+    /// The cost of the session so far, in millionths of a US dollar.
+    cost: u64,
 }
 
 impl Meter {
     /// The session has cost so much so far.
     pub(super) fn cost(&mut self, micro_usd: u64) {
-        self.told.micro_usd = self.told.micro_usd.max(micro_usd);
+        let share = micro_usd.saturating_sub(self.cost);
+        self.cost = self.cost.max(micro_usd);
+        self.unreported = self.unreported.plus(Usage { micro_usd: share, ..Usage::default() });
     }
 
-    /// The answer to a prompt, which may tell the tokens of the session so far.
+    /// The answer to a prompt. The protocol's text has its tokens add up over a session; the agents
+    /// that tell them begin anew with each prompt.
     pub(super) fn answered(&mut self, answer: &Value) {
-        let usage = &answer["usage"];
-        let grown = |known: &mut u64, field: &str| {
-            *known = usage[field].as_u64().unwrap_or_default().max(*known);
-        };
-        grown(&mut self.told.input, "inputTokens");
-        grown(&mut self.told.output, "outputTokens");
-        grown(&mut self.told.reasoning, "thoughtTokens");
-        grown(&mut self.told.cache_read, "cachedReadTokens");
-        grown(&mut self.told.cache_write, "cachedWriteTokens");
+        let count = |field: &str| answer["usage"][field].as_u64().unwrap_or_default();
+        self.unreported = self.unreported.plus(Usage {
+            input: count("inputTokens"),
+            output: count("outputTokens"),
+            cache_read: count("cachedReadTokens"),
+            cache_write: count("cachedWriteTokens"),
+            reasoning: count("thoughtTokens"),
+            micro_usd: 0,
+        });
     }
 
     /// What was used since this was asked last; none where that is nothing.
     pub(super) fn take(&mut self) -> Option<Usage> {
-        let (told, reported) = (self.told, self.reported);
-        self.reported = told;
-        let share = Usage {
-            input: told.input.saturating_sub(reported.input),
-            output: told.output.saturating_sub(reported.output),
-            cache_read: told.cache_read.saturating_sub(reported.cache_read),
-            cache_write: told.cache_write.saturating_sub(reported.cache_write),
-            reasoning: told.reasoning.saturating_sub(reported.reasoning),
-            micro_usd: told.micro_usd.saturating_sub(reported.micro_usd),
-        };
-        (share != Usage::default()).then_some(share)
+        let unreported = std::mem::take(&mut self.unreported);
+        (unreported != Usage::default()).then_some(unreported)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tokens_are_a_prompts_and_the_cost_is_the_sessions() {
+        let mut meter = Meter::default();
+        let usage =
+            json!({ "usage": { "inputTokens": 10, "outputTokens": 5, "thoughtTokens": null } });
+        meter.answered(&usage);
+        meter.cost(300);
+        let share = |micro_usd| Some(Usage { input: 10, output: 5, micro_usd, ..Usage::default() });
+        assert_eq!(meter.take(), share(300));
+        meter.answered(&usage);
+        meter.cost(450);
+        // What costs less than before is no session of ours.
+        meter.cost(100);
+        assert_eq!(meter.take(), share(150));
+        meter.answered(&json!({ "stopReason": "end_turn", "usage": null }));
+        assert_eq!(meter.take(), None);
     }
 }

@@ -5,3 +5,4 @@ mod fixture;
 mod in_turns;
 mod manners;
 mod sessions;
+mod team;

@@ -49,6 +49,12 @@ impl Sessions {
         found.map(|(_, told)| told.join("\n")).unwrap_or_default()
     }
 
+    /// Whether this is the first time that it is asked to, of all its processes.
+    pub(crate) fn stumbles(&self) -> bool {
+        let mark = self.directory.as_ref().map(|directory| directory.join("stumbled"));
+        mark.is_none_or(|mark| fs::File::create_new(mark).is_ok())
+    }
+
     fn keep(&self, id: &str) {
         let found = self.known.iter().find(|(known, _)| known == id);
         if let (Some(path), Some((_, told))) = (self.path(id), found) {

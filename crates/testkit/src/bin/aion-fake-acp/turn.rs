@@ -59,6 +59,8 @@ impl Turn<'_> {
         match mail {
             mail if mail.contains("say hello") => self.say_and_end("hello"),
             mail if mail.contains("hang") => self.hang(),
+            mail if mail.contains("stumble") && self.agent.sessions.stumbles() => self.crash(),
+            mail if mail.contains("stumble") => self.say_and_end("back on my feet"),
             mail if mail.contains("crash") => self.crash(),
             mail if mail.contains("work") => self.work(),
             mail if mail.contains("team tool") => self.team_tool(),

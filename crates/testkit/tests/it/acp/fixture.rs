@@ -171,7 +171,7 @@ struct One(Launchable);
 
 impl AgentSource for One {
     fn knows(&self, agent_type: &str) -> bool {
-        agent_type == "scripted"
+        matches!(agent_type, "scripted" | "fake")
     }
 
     fn agent(&self, _: &str) -> Result<Launchable, String> {
