@@ -23,22 +23,23 @@ pub use error::{ErrorBody, ErrorDetail, Exit};
 pub use event::{Actor, EventLine};
 pub use mail::MailRow;
 pub use params::{
-    BudgetParams, CreateTaskParams, CreateTeamParams, DecisionParams, EditAgentParams,
-    EditTaskParams, EditTeamParams, FileParams, LeadParams, LoginParams, MessageParams, ModeParams,
-    ModelParams, PageParams, PermissionModeParam, ScenarioParams, ScopeParam, SpawnAgentParams,
-    StateParams, StopAgentParams, TaskStatusParam, TranscriptParams, UrgencyParam,
+    BudgetParams, CatalogueParams, CreateTaskParams, CreateTeamParams, DecisionParams,
+    EditAgentParams, EditTaskParams, EditTeamParams, FileParams, LeadParams, LoginParams,
+    MessageParams, ModeParams, ModelParams, PageParams, PermissionModeParam, ScenarioParams,
+    ScopeParam, SpawnAgentParams, StateParams, StopAgentParams, TaskStatusParam, TranscriptParams,
+    UrgencyParam,
 };
 pub use problem::Problem;
 pub use replay::ReplayView;
 pub use request::RequestRow;
 pub use response::{
-    AgentListResponse, AgentResponse, ApprovalListResponse, ApprovalResponse, CatalogueAgentRow,
-    CatalogueResponse, CommandAcceptedResponse, DeliveryState, EventListResponse, FileResponse,
-    HealthResponse, LoginLinkResponse, MemberUsageRow, MessageAcceptedResponse,
-    MessageListResponse, MessageRow, OpenDelivery, ProgressResponse, ProgressState, ProviderRow,
-    RuleListResponse, RuleRow, SessionResponse, SpawnAgentResponse, StateResponse,
-    TaskListResponse, TaskResponse, TeamEvent, TeamListResponse, TeamResponse, TranscriptResponse,
-    UsageByMemberResponse, UsageResponse,
+    AgentKindRow, AgentListResponse, AgentResponse, ApprovalListResponse, ApprovalResponse,
+    CatalogueAgentRow, CatalogueResponse, CommandAcceptedResponse, DeliveryState,
+    EventListResponse, FileResponse, HealthResponse, LoginLinkResponse, MemberUsageRow,
+    MessageAcceptedResponse, MessageListResponse, MessageRow, OpenDelivery, ProgramRow,
+    ProgressResponse, ProgressState, ProviderRow, RuleListResponse, RuleRow, SessionResponse,
+    SignedInRow, SpawnAgentResponse, StateResponse, TaskListResponse, TaskResponse, TeamEvent,
+    TeamListResponse, TeamResponse, TranscriptResponse, UsageByMemberResponse, UsageResponse,
 };
 pub use run::{RUN_SCHEMA, RunLine, RunStatus, TaskCounts};
 pub use socket::{ControlFrame, SocketClose, SocketFrame, SocketRequest, StreamFrame, UserFrame};

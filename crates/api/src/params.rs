@@ -352,3 +352,14 @@ pub struct StateParams {
     #[serde(default)]
     pub at: Option<u64>,
 }
+
+/// How the agents are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct CatalogueParams {
+    /// Whether to look again first, also at what takes a while.
+    #[serde(default)]
+    #[param(required = false)]
+    pub refresh: bool,
+}

@@ -239,6 +239,8 @@ pub struct CatalogueAgentRow {
     pub agent_type: String,
     /// What it is, in a few words.
     pub description: String,
+    /// What kind of agent it is.
+    pub kind: AgentKindRow,
     /// Whether it can be used here.
     pub available: bool,
     /// Why not, where it cannot.
@@ -247,8 +249,65 @@ pub struct CatalogueAgentRow {
     /// How its models are called, where it thinks with those of a service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<ProviderRow>,
+    /// What is found of it, where it is a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramRow>,
     /// The models it can run, its own choice first.
     pub models: Vec<String>,
+}
+
+/// What kind of agent one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentKindRow {
+    /// It plays the scenario of its team.
+    Scenario,
+    /// It thinks with models of a service, in the daemon.
+    Service,
+    /// It is a program of its own.
+    Program,
+}
+
+/// What is found of an agent that is a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProgramRow {
+    /// Its name for people.
+    pub name: String,
+    /// The program that is started, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Its version, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The version of Node that it runs with, where it needs one and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Whether a person has signed in to it.
+    pub signed_in: SignedInRow,
+    /// What shows that: the name of a variable or of a file, never what is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed_in_by: Option<String>,
+    /// The package that its first start fetches from a registry, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downloads: Option<String>,
+    /// The command that makes it usable, or signs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+    /// Why it could not be started last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+/// Whether a person has signed in to an agent, as far as that can be told from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SignedInRow {
+    /// Something shows it.
+    Seen,
+    /// Nothing shows it. A keychain would not be seen.
+    NotSeen,
+    /// It cannot be told.
+    Unknown,
 }
 
 /// How the models of a service are called.

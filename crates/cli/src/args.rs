@@ -7,7 +7,7 @@ use std::time::Duration;
 use aion_core::rule::Rule;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::agent::{AddAgent, Agent, KillAgent, Mode, RenameAgent};
+pub(crate) use self::agent::{AddAgent, Agent, Detect, KillAgent, Mode, RenameAgent};
 pub(crate) use self::approve::{
     Agree, AnswerRequest, Approve, ListRequests, OneRequest, Refuse, Scope,
 };
@@ -175,10 +175,13 @@ pub(crate) struct Run {
     /// The task, in your words
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
     pub(crate) task: Option<String>,
-    /// The service that the lead thinks with: see `aion providers` [default: the first that can be used]
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["script", "resume"])]
+    /// Which agent the lead is: see `aion agent detect` [default: the best that can be used]
+    #[arg(long, value_name = "AGENT", conflicts_with_all = ["script", "resume"])]
+    pub(crate) agent: Option<String>,
+    /// The service that the lead thinks with: see `aion providers`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["script", "resume", "agent"])]
     pub(crate) provider: Option<String>,
-    /// The lead's model: see `aion models` [default: the provider's own choice]
+    /// The lead's model: see `aion models` [default: the agent's own choice]
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["script", "resume"])]
     pub(crate) model: Option<String>,
     /// Play a scenario file instead of asking a model

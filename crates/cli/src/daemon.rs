@@ -17,6 +17,7 @@ use aion_runtime::{Backends, House, TeamService};
 use aion_store::{EventStore, SqliteOptions, SqliteStore};
 use tokio_rustls::rustls::ClientConfig;
 
+use crate::agents::Programs;
 use crate::client::{with_authorities, with_tls};
 use crate::exit::Failure;
 use crate::paths::{check_data_dir, prepare_data_dir};
@@ -31,6 +32,12 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// The agent that plays a scenario.
 pub(crate) const SCRIPTED: &str = "scripted";
+
+/// The agents of this machine that are programs, for a look from this process.
+pub(crate) fn programs() -> Result<Programs, Failure> {
+    let fail = |error: std::io::Error| Failure::io("prepare to ask programs", &error);
+    LeashConfig::by_own_binary(None).map(Programs::new).map_err(fail)
+}
 
 /// Opens the store of a data directory for reading, beside whoever writes. None if there is none.
 pub(crate) fn reading(dir: &Path) -> Result<Option<Arc<dyn EventStore>>, Failure> {
@@ -107,7 +114,8 @@ impl Daemon {
         let tools = tools.with_mcp(mcp_client);
         let config =
             InProcessConfig { runtime: Arc::new(RuntimeConfig::default()), tools: Arc::new(tools) };
-        let services = Arc::new(Services::new(scenarios));
+        let programs = Arc::new(Programs::new(config.tools.leash.clone()));
+        let services = Arc::new(Services::new(scenarios, programs));
         let backend =
             InProcessBackend::new(Arc::clone(&services) as Arc<dyn ProviderSource>, config);
         // Scenarios and models of services run in this process, whatever terminal the person sits at.

@@ -129,10 +129,7 @@ impl Hosting {
     /// The agents that there are.
     pub(crate) async fn offers(&self) -> Result<Vec<Offer>, Failure> {
         Ok(match self {
-            Self::Here(daemon) => {
-                let catalogue = daemon.service.house().catalogue.catalogue();
-                catalogue.agents.iter().map(Offer::from).collect()
-            }
+            Self::Here(daemon) => Offer::all(&daemon.service.house().catalogue.catalogue()),
             Self::There(client, _) => {
                 let response: CatalogueResponse = client.get("/api/agents").await?;
                 response.agents.into_iter().map(Offer::from).collect()

@@ -2,6 +2,7 @@
 //!
 //! It reads the command line and hands over; it decides nothing.
 
+mod agents;
 mod answer;
 mod args;
 mod client;

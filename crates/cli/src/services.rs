@@ -7,8 +7,8 @@ mod http;
 mod source;
 mod stored;
 
-pub(crate) use self::choice::{Chosen, Offer, Wanted, choose};
+pub(crate) use self::choice::{Chosen, Kind, Offer, Wanted, choose};
 pub(crate) use self::found::{Found, KeyFrom, Surroundings};
 pub(crate) use self::http::Callers;
-pub(crate) use self::source::{Services, dollars, listed, scripted};
+pub(crate) use self::source::{Services, catalogue, dollars, services};
 pub(crate) use self::stored::Stored;

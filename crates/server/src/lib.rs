@@ -7,6 +7,7 @@
 mod activity;
 mod app;
 mod auth;
+mod catalogue;
 mod convert;
 mod editor;
 mod error;
@@ -30,6 +31,7 @@ mod ws;
 
 pub use activity::Activity;
 pub use auth::{AccessToken, TokenError};
+pub use catalogue::catalogue_rows;
 pub use groundwork::{Groundwork, GroundworkError};
 pub use openapi::document;
 pub use serve::{RemoteConfig, ServeError, Server, ServerConfig};

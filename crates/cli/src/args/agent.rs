@@ -2,11 +2,13 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::OfTeam;
+use super::{OfTeam, Reach};
 
 /// `aion agent`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Agent {
+    /// Show which agents are on this machine: where, which version, whether somebody has signed in
+    Detect(Detect),
     /// Bring a member in
     Add(AddAgent),
     /// List the members of a team
@@ -33,6 +35,13 @@ pub(crate) enum Agent {
     Shutdown(ShutdownAgent),
     /// End a member at once and take it out of the team
     Kill(KillAgent),
+}
+
+/// `aion agent detect`.
+#[derive(Debug, Args)]
+pub(crate) struct Detect {
+    #[command(flatten)]
+    pub(crate) reach: Reach,
 }
 
 /// `aion agent add`.

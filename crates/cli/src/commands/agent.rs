@@ -1,5 +1,7 @@
 //! `aion agent`: members brought in, shown and steered through the daemon; the rules decide.
 
+mod detect;
+
 use aion_api::{
     AgentListResponse, AgentResponse, AgentRow, CommandAcceptedResponse, CredentialResponse,
     EditAgentParams, Exit, ModeParams, ModelParams, PermissionModeParam, SpawnAgentParams,
@@ -17,6 +19,7 @@ use crate::terminal::clean_line;
 
 pub(super) async fn run(command: Agent, json: bool) -> Outcome {
     match command {
+        Agent::Detect(args) => detect::run(&args, json).await,
         Agent::Add(args) => add(args, json).await,
         Agent::Ls(of) => list(&of, json).await,
         Agent::Show(one) => show(&one.of, &one.member, json).await,

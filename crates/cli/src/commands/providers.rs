@@ -14,7 +14,7 @@ use crate::args::{Models, Providers};
 use crate::client::{Client, Look, Target, look, target};
 use crate::exit::{Failure, Outcome};
 use crate::output;
-use crate::services::{Offer, Surroundings, dollars, listed};
+use crate::services::{Offer, Surroundings, dollars, services};
 use crate::terminal::clean_line;
 
 pub(super) async fn providers(args: Providers, json: bool) -> Outcome {
@@ -34,19 +34,20 @@ pub(super) async fn providers(args: Providers, json: bool) -> Outcome {
         }
         None => here(),
     };
-    let offers: Vec<Offer> = offers.into_iter().filter(|offer| offer.place.is_some()).collect();
+    let offers: Vec<Offer> = offers.into_iter().filter(|offer| offer.service().is_some()).collect();
     let checked = if args.check { check(&offers).await? } else { BTreeMap::new() };
     if json {
         let rows: Vec<_> = offers
             .iter()
             .map(|offer| {
+                let (place, key_from) = offer.service().unzip();
                 json!({
                     "provider": offer.agent_type,
                     "available": offer.problem.is_none(),
                     "reason": offer.problem,
-                    "key_from": offer.key_from,
+                    "key_from": key_from.flatten(),
                     "model": offer.models.first(),
-                    "base_url": offer.place,
+                    "base_url": place,
                     "checked": checked.get(offer.agent_type.as_str()),
                 })
             })
@@ -67,8 +68,7 @@ pub(super) async fn providers(args: Providers, json: bool) -> Outcome {
 
 /// As this process sees it.
 fn here() -> Vec<Offer> {
-    let (meant, others) = listed();
-    meant.iter().chain(&others).map(Offer::from).collect()
+    Offer::all(&services())
 }
 
 /// What one call to a service came to.
@@ -86,7 +86,8 @@ async fn check(offers: &[Offer]) -> Result<BTreeMap<&str, Checked>, Failure> {
     let calls = offers.iter().filter_map(|offer| {
         let found = around.find(Service::from_name(&offer.agent_type)?);
         // A key goes to the place that it was given for alone.
-        let same = found.problem.is_none() && Some(&found.place) == offer.place.as_ref();
+        let same = found.problem.is_none()
+            && offer.service().is_some_and(|(place, _)| found.place == place);
         same.then_some(async move {
             let checked = match models_of(&found).await {
                 Ok(models) => Checked::Models(models.len()),
@@ -102,17 +103,18 @@ fn print(offers: &[Offer], checked: &BTreeMap<&str, Checked>) -> Result<(), Fail
     let rows: Vec<Vec<String>> = offers
         .iter()
         .map(|offer| {
+            let (place, key_from) = offer.service().unwrap_or_default();
             let what = match (&offer.problem, checked.get(offer.agent_type.as_str())) {
                 (Some(problem), _) => clean_line(problem, 200),
                 (None, Some(Checked::Models(count))) => format!("answers, and has {count} models"),
                 (None, Some(Checked::Failed(why))) => clean_line(why, 200),
-                (None, None) => offer.place.clone().unwrap_or_default(),
+                (None, None) => place.to_owned(),
             };
             let dash = || "-".to_owned();
             vec![
                 offer.agent_type.clone(),
                 if offer.problem.is_none() { "yes" } else { "no" }.to_owned(),
-                offer.key_from.clone().unwrap_or_else(dash),
+                key_from.map_or_else(dash, str::to_owned),
                 offer.models.first().cloned().unwrap_or_else(dash),
                 what,
             ]

@@ -93,6 +93,15 @@ pub(crate) fn keys() -> impl Iterator<Item = &'static Key> {
 /// Those of no service.
 const KEYS: &[Key] = &[
     Key {
+        name: "daemon.agents",
+        kind: Kind::OneOf(&["fetch", "installed", "none"]),
+        built_in: Some("fetch"),
+        in_projects: false,
+        variable: Some("AION_AGENTS"),
+        about: "Which agents that are programs there are: also those whose package npx or uvx \
+                fetches at their first start, those that are installed, or none.",
+    },
+    Key {
         name: "daemon.idle_exit",
         kind: Kind::TimeOrNever,
         built_in: Some("10m"),
@@ -132,6 +141,14 @@ const KEYS: &[Key] = &[
         in_projects: false,
         variable: Some("AION_NETWORK_PRIVATE"),
         about: "Hosts that may lie in your own network; they are asked for like others.",
+    },
+    Key {
+        name: "run.agent",
+        kind: Kind::Name,
+        built_in: None,
+        in_projects: false,
+        variable: Some("AION_AGENT"),
+        about: "The agent that leads a run, unless --agent or --provider says otherwise.",
     },
     Key {
         name: "run.max_time",

@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 use super::keys::{Key, find, keys, nearest};
 use super::rules::TABLE;
+use crate::agents::TABLE as AGENTS;
 use crate::exit::Failure;
 use crate::servers::{FILE as SERVERS_FILE, TABLE as SERVERS};
 use crate::terminal::clean_line;
@@ -167,7 +168,12 @@ impl Settings {
         flatten("", &table, &mut found);
         // Rules are read for themselves: those of all files count together.
         found.retain(|(name, _)| !name.starts_with(&format!("{TABLE}.")));
-        // So are MCP servers, of the person's own file alone.
+        // So are MCP servers and agents, of the person's own file alone: they are commands.
+        let all = found.len();
+        found.retain(|(name, _)| !name.starts_with(&format!("{AGENTS}.")));
+        if of_a_project && found.len() < all {
+            self.warnings.push(format!("{shown}: {AGENTS} counts in your own file alone"));
+        }
         let all = found.len();
         found.retain(|(name, _)| !name.starts_with(&format!("{SERVERS}.")));
         if of_a_project && found.len() < all {
@@ -302,6 +308,10 @@ mod tests {
         let settings = read(&[(PROJECT, "daemon.port = 1\n")], &[]).unwrap();
         assert!(settings.warnings[0].ends_with("only your own file may set daemon.port"));
         assert_eq!(settings.text("daemon.port"), Some("7717"));
+        let own = "[agents.mine]\ncommand = \"x\"\nenv = { A_TOKEN = \"env:B\" }\n";
+        assert!(read(&[("user.toml", own)], &[]).unwrap().warnings.is_empty());
+        let warnings = read(&[(PROJECT, own)], &[]).unwrap().warnings;
+        assert!(warnings[0].ends_with("agents counts in your own file alone"), "{warnings:?}");
         let code = |files: &[(&str, &str)], variables: &[(&str, &str)]| {
             read(files, variables).unwrap_err().0
         };

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::keys::{Kind, keys};
 use super::rules::TABLE;
+use crate::agents::TABLE as AGENTS;
 use crate::servers::TABLE as SERVERS;
 
 /// The schema of a file of settings.
@@ -63,12 +64,54 @@ pub(crate) fn schema() -> Value {
     });
     tables.insert(TABLE.to_owned(), permissions);
     tables.insert(SERVERS.to_owned(), servers());
+    tables.insert(AGENTS.to_owned(), agents());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Settings of aion",
         "type": "object",
         "additionalProperties": false,
         "properties": tables,
+    })
+}
+
+/// Agents that are programs, each by its name.
+fn agents() -> Value {
+    let text = |what: &str| json!({ "type": "string", "description": what });
+    let texts =
+        |what: &str| json!({ "type": "array", "items": { "type": "string" }, "description": what });
+    let modes = ["default", "accept_edits", "plan", "bypass", "start"]
+        .map(|mode| (mode.to_owned(), json!({ "type": "string" })));
+    json!({
+        "type": "object",
+        "description": "Agents that are programs of their own: changes to those that are known, and your own. Only your own file names them.",
+        "additionalProperties": {
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "like": text("The known agent that it is but for what stands here; the one of its own name if there is one."),
+                "name": text("Its name for people."),
+                "command": text("The program that speaks ACP: a name on the path, or a place that is named whole or from ~/."),
+                "args": texts("Its arguments."),
+                "env": {
+                    "type": "object",
+                    "additionalProperties": { "type": "string" },
+                    "description": "What it finds in its environment; env:NAME takes a variable's value.",
+                },
+                "inherit": texts("Variables of yours that it is handed, too; a * at the end stands for all that begin so."),
+                "mcp": { "enum": ["stdio", "http"], "description": "How it reaches the tools of its team." },
+                "mcp_start": { "enum": ["eager", "lazy"], "description": "Whether it begins the team's tools with its session, or when it first needs one." },
+                "model_args": texts("Arguments that choose a model, with {model} for its id; by the protocol without them."),
+                "minimum_node": { "type": "integer", "minimum": 1, "description": "The oldest Node that it runs with." },
+                "modes": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": Map::from_iter(modes),
+                    "description": "Its own names for the permission modes.",
+                },
+                "login": text("The command that signs you in."),
+                "disabled": { "type": "boolean", "default": false },
+            },
+        },
     })
 }
 

@@ -1,6 +1,7 @@
-//! Who answers for an agent of this machine: its team's scenario, or a model of a service; what is
-//! kept is read anew for each agent that starts.
+//! Who answers for an agent of this machine: its team's scenario, a model of a service, or a program;
+//! what is kept is read anew for each agent that starts.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,9 +10,13 @@ use aion_agent::provider::Provider;
 use aion_backends::{Availability, ProviderSource};
 use aion_core::id::TeamId;
 use aion_runtime::tools::{AgentKind, Agents, Catalogue, CatalogueAgent, CatalogueModel};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::runtime::Handle;
 
 use super::found::{Found, Stamp, Surroundings, models_at, stamp};
 use super::http::Callers;
+use crate::agents::{Choice, Programs};
 use crate::daemon::SCRIPTED;
 use crate::exit::Failure;
 use crate::scenarios::Scenarios;
@@ -27,14 +32,25 @@ const LISTED: usize = 12;
 pub(crate) struct Services {
     scenarios: Arc<Scenarios>,
     callers: Callers,
+    programs: Arc<Programs>,
     /// What was found a moment ago. Only spares looking for each of many agents.
-    seen: Mutex<Option<(Instant, Stamp, Arc<Catalogue>)>>,
+    seen: Arc<Mutex<Seen>>,
+    /// Whether programs were asked for what no file says; they are once by themselves.
+    asked: AtomicBool,
 }
 
+type Seen = Option<(Instant, Stamp, Arc<Catalogue>)>;
+
 impl Services {
-    /// With the scenarios of a data directory.
-    pub(crate) fn new(scenarios: Arc<Scenarios>) -> Self {
-        Self { scenarios, callers: Callers::default(), seen: Mutex::default() }
+    /// With the scenarios of a data directory, and the agents that are programs.
+    pub(crate) fn new(scenarios: Arc<Scenarios>, programs: Arc<Programs>) -> Self {
+        Self {
+            scenarios,
+            callers: Callers::default(),
+            programs,
+            seen: Arc::default(),
+            asked: AtomicBool::new(false),
+        }
     }
 
     fn service(&self, service: Service, model: Option<&str>) -> Result<ServiceProvider, String> {
@@ -92,24 +108,78 @@ impl Agents for Services {
         }
         let catalogue = Arc::new(self.look());
         *seen = Some((Instant::now(), now, Arc::clone(&catalogue)));
+        drop(seen);
+        self.ask_once();
         catalogue
     }
+
+    fn look_again(&self) -> BoxFuture<'_, Arc<Catalogue>> {
+        async {
+            self.programs.ask().await;
+            forget(&self.seen);
+            self.catalogue()
+        }
+        .boxed()
+    }
+}
+
+fn forget(seen: &Mutex<Seen>) {
+    *seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 impl Services {
+    /// Has programs asked in the background, so that nobody waits for them.
+    fn ask_once(&self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if self.asked.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (programs, seen) = (Arc::clone(&self.programs), Arc::clone(&self.seen));
+        // It ends by itself: each program has its time.
+        runtime.spawn(async move {
+            programs.ask().await;
+            forget(&seen);
+        });
+    }
+
     fn look(&self) -> Catalogue {
-        let (meant, others) = listed();
-        let order = if self.scenarios.plays_for_all() {
-            [vec![scripted()], meant, others]
-        } else {
-            [meant, vec![scripted()], others]
-        };
-        Catalogue { agents: order.into_iter().flatten().collect() }
+        catalogue(&self.programs, self.scenarios.plays_for_all())
     }
 }
 
+/// All agents of this machine, the best first: programs that are installed and that somebody has
+/// signed in to; services that the person pointed to; the player of scenarios; programs where no
+/// login is seen; other services; programs that have to be fetched; what cannot be used. Who plays
+/// scenarios for all teams comes before everybody.
+pub(crate) fn catalogue(programs: &Programs, plays_for_all: bool) -> Catalogue {
+    let (meant, others) = listed();
+    let others = others
+        .into_iter()
+        .partition(|agent: &CatalogueAgent| agent.availability == Availability::Available);
+    let (usable, unusable): (Vec<_>, Vec<_>) = others;
+    let programs = programs.rows();
+    let of = |wanted: Choice| {
+        let chosen = programs.iter().filter(|(choice, _)| *choice == wanted);
+        chosen.map(|(_, agent)| agent.clone()).collect::<Vec<_>>()
+    };
+    let (first, middle) =
+        if plays_for_all { (vec![scripted()], Vec::new()) } else { (Vec::new(), vec![scripted()]) };
+    let order = [
+        first,
+        of(Choice::Ready),
+        meant,
+        middle,
+        of(Choice::Installed),
+        usable,
+        of(Choice::Fetched),
+        unusable,
+        of(Choice::None),
+    ];
+    Catalogue { agents: order.into_iter().flatten().collect() }
+}
+
 /// The agent that plays scenarios.
-pub(crate) fn scripted() -> CatalogueAgent {
+fn scripted() -> CatalogueAgent {
     CatalogueAgent {
         agent_type: SCRIPTED.to_owned(),
         description: "plays the scenario that its team was given".to_owned(),
@@ -119,8 +189,14 @@ pub(crate) fn scripted() -> CatalogueAgent {
     }
 }
 
+/// The models' services alone.
+pub(crate) fn services() -> Catalogue {
+    let (meant, others) = listed();
+    Catalogue { agents: meant.into_iter().chain(others).collect() }
+}
+
 /// The services: those that can be used because the person pointed to them, and all others.
-pub(crate) fn listed() -> (Vec<CatalogueAgent>, Vec<CatalogueAgent>) {
+fn listed() -> (Vec<CatalogueAgent>, Vec<CatalogueAgent>) {
     let around = match Surroundings::read().and_then(|around| Ok((around.models()?, around))) {
         Ok(around) => around,
         Err(failure) => {

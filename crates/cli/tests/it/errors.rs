@@ -35,7 +35,7 @@ fn every_mistake_has_its_exit_code() {
     check(&["run", "task", "--script", bad], 2, "scenario.invalid");
     check(&["run", "  ", "--script", script], 2, "usage");
     check(&["run", "task", "--script", script, "--workspace", "nowhere"], 9, "workspace.missing");
-    check(&["run", "task", "--script", script, "--member", "bob:claude"], 2, "usage");
+    check(&["run", "task", "--script", script, "--member", "bob:nobody"], 2, "usage");
     check(&["run", "--resume", "nobody"], 9, "team.not_found");
     check(&["run", "--resume", "nobody", "--workspace", "."], 2, "usage");
     check(&["run", "--resume", "nobody", "--name", "other"], 2, "usage");

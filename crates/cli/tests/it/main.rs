@@ -1,6 +1,7 @@
 //! The real binary, run as a person or a program runs it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod agents;
 mod background;
 mod binary;
 mod bridge;

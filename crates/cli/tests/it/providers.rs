@@ -313,7 +313,7 @@ fn a_lead_brings_in_whoever_can_be_used() {
             .map(|row| (row["agent_name"].to_string(), row["agent_type"].to_string()))
             .collect();
         assert_eq!(members.len(), 5, "{members:?}");
-        let refused = with(&home, ["run", "x", "--member", "eve:claude", "--json"], &variables);
+        let refused = with(&home, ["run", "x", "--member", "eve:nobody", "--json"], &variables);
         assert_eq!(refused.code(2).error_code(), "usage");
     });
 }

@@ -4,11 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use aion_backends::Availability;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 /// Who knows which agents can be had at present.
 pub trait Agents: Send + Sync + fmt::Debug + 'static {
     /// All agents that are known, as they are at present.
     fn catalogue(&self) -> Arc<Catalogue>;
+
+    /// The same, after a look at what takes a while too.
+    fn look_again(&self) -> BoxFuture<'_, Arc<Catalogue>> {
+        futures::future::ready(self.catalogue()).boxed()
+    }
 }
 
 /// Agents that never change.
@@ -22,6 +29,10 @@ impl Agents for Catalogue {
 impl<T: Agents> Agents for Arc<T> {
     fn catalogue(&self) -> Arc<Catalogue> {
         T::catalogue(self)
+    }
+
+    fn look_again(&self) -> BoxFuture<'_, Arc<Catalogue>> {
+        T::look_again(self)
     }
 }
 
@@ -62,7 +73,39 @@ pub enum AgentKind {
         others_priced: bool,
     },
     /// It is a program, and runs the models that are listed, where any are.
-    Program,
+    Program(Box<Program>),
+}
+
+/// What is known of an agent that is a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its name for people.
+    pub name: String,
+    /// The program that is started, where there is one.
+    pub path: Option<String>,
+    /// Its version, where that is known.
+    pub version: Option<String>,
+    /// The version of Node that it runs with, where it needs one and that is known.
+    pub node: Option<String>,
+    /// Whether a person has signed in to it.
+    pub signed_in: SignedIn,
+    /// The package that its first start fetches from a registry, if it does.
+    pub downloads: Option<String>,
+    /// The command that makes it usable, or signs in.
+    pub fix: Option<String>,
+    /// Why it could not be started last time.
+    pub last_error: Option<String>,
+}
+
+/// Whether a person has signed in to an agent, as far as that can be told from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignedIn {
+    /// This shows it: a variable, or a file.
+    Seen(String),
+    /// Nothing shows it. A keychain would not be seen.
+    NotSeen,
+    /// It cannot be told.
+    Unknown,
 }
 
 /// One model of an agent.
@@ -96,7 +139,7 @@ impl Catalogue {
                 join(usable)
             ));
         }
-        let closed = agent.kind == AgentKind::Program && !agent.models.is_empty();
+        let closed = matches!(agent.kind, AgentKind::Program(_)) && !agent.models.is_empty();
         match model {
             Some(model) if closed && agent.models.iter().all(|m| m.id != model) => Err(format!(
                 "the agent {agent_type:?} has no model {model:?}; its models are: {}",

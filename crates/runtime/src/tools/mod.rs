@@ -14,6 +14,8 @@ mod schema;
 mod tasks;
 
 pub use call::CallContext;
-pub use catalogue::{AgentKind, Agents, Catalogue, CatalogueAgent, CatalogueModel};
+pub use catalogue::{
+    AgentKind, Agents, Catalogue, CatalogueAgent, CatalogueModel, Program, SignedIn,
+};
 pub use registry::{TeamTools, ToolEffect, ToolOffer};
 pub(crate) use requests::{Ending, ending, leaves};

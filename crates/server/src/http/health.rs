@@ -1,8 +1,6 @@
 //! How the daemon is: health, numbers, and what agents it knows.
 
-use aion_api::{CatalogueAgentRow, CatalogueResponse, HealthResponse, ProviderRow};
-use aion_runtime::Availability;
-use aion_runtime::tools::AgentKind;
+use aion_api::{CatalogueParams, CatalogueResponse, HealthResponse};
 use axum::Json;
 use axum::extract::State;
 use axum::http::header;
@@ -11,7 +9,9 @@ use axum::response::{IntoResponse, Response};
 use super::Problems;
 use crate::app::App;
 use crate::auth::Principal;
+use crate::catalogue::catalogue_rows;
 use crate::error::Answer;
+use crate::extract::Asked;
 
 /// Say whether the daemon is well.
 #[utoipa::path(
@@ -53,36 +53,14 @@ pub(crate) async fn metrics(State(app): State<App>, principal: Principal) -> Ans
     get,
     path = "/api/agents",
     tag = "daemon",
+    params(CatalogueParams),
     responses((status = 200, description = "The agents", body = CatalogueResponse), Problems)
 )]
-pub(crate) async fn catalogue(State(app): State<App>) -> Json<CatalogueResponse> {
-    let catalogue = app.service.house().catalogue.catalogue();
-    let agents = catalogue
-        .agents
-        .iter()
-        .map(|agent| {
-            let reason = match &agent.availability {
-                Availability::Available => None,
-                Availability::Unavailable { reason } => Some(reason.clone()),
-            };
-            CatalogueAgentRow {
-                agent_type: agent.agent_type.clone(),
-                description: agent.description.clone(),
-                available: reason.is_none(),
-                reason,
-                provider: provider(&agent.kind),
-                models: agent.models.iter().map(|model| model.id.clone()).collect(),
-            }
-        })
-        .collect();
-    Json(CatalogueResponse { agents })
-}
-
-fn provider(kind: &AgentKind) -> Option<ProviderRow> {
-    match kind {
-        AgentKind::Service { place, key, others_priced: _ } => {
-            Some(ProviderRow { base_url: place.clone(), key_from: key.clone() })
-        }
-        AgentKind::Scenario | AgentKind::Program => None,
-    }
+pub(crate) async fn catalogue(
+    State(app): State<App>,
+    Asked(params): Asked<CatalogueParams>,
+) -> Json<CatalogueResponse> {
+    let known = &app.service.house().catalogue;
+    let catalogue = if params.refresh { known.look_again().await } else { known.catalogue() };
+    Json(CatalogueResponse { agents: catalogue_rows(&catalogue) })
 }

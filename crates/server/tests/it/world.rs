@@ -90,7 +90,7 @@ impl World {
             agent_type: name.to_owned(),
             description: "for tests".to_owned(),
             availability,
-            kind: AgentKind::Program,
+            kind: AgentKind::Scenario,
             models: Vec::new(),
         };
         let missing = Availability::Unavailable { reason: "it is not installed".to_owned() };

@@ -9,8 +9,9 @@ use std::process::{Command, Stdio};
 
 use aion_agent::models::Service;
 use aion_agent::sandbox::Wall;
-use aion_api::{AgentListResponse, AgentStatus, TeamListResponse};
-use aion_server::AccessToken;
+use aion_api::{AgentListResponse, AgentStatus, SignedInRow, TeamListResponse};
+use aion_runtime::tools::Catalogue;
+use aion_server::{AccessToken, catalogue_rows};
 
 use super::Check;
 use crate::client::{Client, Look, log_file, look};
@@ -43,6 +44,7 @@ pub(super) async fn all(dir: &Path) -> Vec<Check> {
     }
     daemon_and_teams(dir, &mut checks).await;
     checks.push(providers());
+    checks.push(programs().await);
     checks
 }
 
@@ -371,6 +373,34 @@ fn providers() -> Check {
         );
     }
     Check::ok(id, usable.join(", "))
+}
+
+/// Which agents are installed, as a daemon that is started from this shell sees them.
+async fn programs() -> Check {
+    let id = "agents.programs";
+    let programs = match daemon::programs() {
+        Ok(programs) => programs,
+        Err(failure) => return Check::failed(id, &failure, "see docs/agents.md"),
+    };
+    programs.ask().await;
+    let rows = catalogue_rows(&Catalogue {
+        agents: programs.rows().into_iter().map(|(_, agent)| agent).collect(),
+    });
+    let installed: Vec<String> = rows
+        .iter()
+        .filter(|row| row.available)
+        .filter_map(|row| {
+            let program = row.program.as_ref().filter(|program| program.downloads.is_none())?;
+            let version = program.version.as_deref().map_or(String::new(), |v| format!(" {v}"));
+            let login =
+                if program.signed_in == SignedInRow::NotSeen { " (no login seen)" } else { "" };
+            Some(format!("{}{version}{login}", row.agent_type))
+        })
+        .collect();
+    if installed.is_empty() {
+        return Check::ok(id, "none is installed; aion agent detect shows what there could be");
+    }
+    Check::ok(id, installed.join(", "))
 }
 
 #[cfg(test)]
