@@ -9,12 +9,16 @@
 //! Two things a player cannot know, the server adds: a request for a summary is answered by one,
 //! and the conversation that goes on from it is played as if nothing had been cut; an answer that
 //! was cut at its limit of tokens is gone on with where it ended.
+//!
+//! Coding agents of others call it too ([`Callers::Others`]): they are held to nothing, and the
+//! scenario is played over their turn alone.
 
 mod brain;
 mod fault;
+mod foreign;
 mod serve;
 mod wire;
 
 pub use self::fault::{Fault, Plan};
-pub use self::serve::{ModelServer, Script, Seen, allow_clients};
+pub use self::serve::{Callers, ModelServer, Script, Seen, allow_clients};
 pub use self::wire::Format;

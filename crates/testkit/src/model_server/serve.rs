@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::brain::Brain;
+use super::brain::{Answer, Brain};
 use super::fault::{Fault, Plan};
+use super::foreign::{self, Foreign, Numbers};
 use super::wire::{Asked, Format};
 
 /// The most bytes of a request.
@@ -47,6 +48,18 @@ pub struct Script {
     pub pings: bool,
     /// How long to wait before each piece, for a watcher's sake.
     pub pace: Duration,
+    /// Who calls.
+    pub callers: Callers,
+}
+
+/// Who calls a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Callers {
+    /// Clients of ours, which are held to what the services want.
+    #[default]
+    Ours,
+    /// Coding agents of others.
+    Others,
 }
 
 impl Script {
@@ -59,6 +72,7 @@ impl Script {
             split: None,
             pings: false,
             pace: Duration::ZERO,
+            callers: Callers::default(),
         }
     }
 }
@@ -98,6 +112,7 @@ impl fmt::Debug for ModelServer {
 struct Shared {
     script: Script,
     brain: Brain,
+    numbers: Numbers,
     seen: Mutex<Vec<Seen>>,
     violations: Mutex<Vec<String>>,
 }
@@ -122,6 +137,7 @@ impl ModelServer {
         let shared = Arc::new(Shared {
             brain: Brain::new(script.scenario.clone()),
             script,
+            numbers: Numbers::default(),
             seen: Mutex::default(),
             violations: Mutex::default(),
         });
@@ -209,6 +225,23 @@ impl Shared {
         fault
     }
 
+    /// Answers, in the words of whoever asks.
+    async fn answer(
+        &self,
+        asked: &mut Asked,
+        foreign: Option<Foreign>,
+        cut: bool,
+    ) -> Result<Answer, ProviderError> {
+        let Some(mut foreign) = foreign else { return self.brain.answer(asked, cut).await };
+        if let Some(aside) = foreign.aside() {
+            return Ok(aside);
+        }
+        let mut answer = self.brain.answer(asked, cut).await?;
+        let went = foreign.outward(&mut answer, &self.numbers);
+        *asked = foreign.asked;
+        went.map(|()| answer).map_err(ProviderError::Fatal)
+    }
+
     fn violated(&self, format: Format, why: &str) -> Response {
         self.violations().push(format!("{format:?}: {why}"));
         refused(format, 400, why)
@@ -241,7 +274,7 @@ async fn answer(
     if !shared.knows(&headers) {
         return refused(format, 401, "invalid api key");
     }
-    if method == Method::GET {
+    if matches!(method, Method::GET | Method::HEAD) {
         return axum::Json(models()).into_response();
     }
     let Ok(body) = serde_json::from_slice::<Value>(&body) else {
@@ -251,8 +284,18 @@ async fn answer(
         let tokens = body.to_string().len() / 4;
         return axum::Json(json!({ "input_tokens": tokens })).into_response();
     }
-    let asked = match format.read(&body, path) {
-        Ok(asked) => asked,
+    if path.ends_with(":countTokens") {
+        return axum::Json(json!({ "totalTokens": body.to_string().len() / 4 })).into_response();
+    }
+    let read = match shared.script.callers {
+        Callers::Ours => format.read(&body, path).map(|asked| (asked, None)),
+        Callers::Others => {
+            let foreign = foreign::read(format, &body, path);
+            Ok((foreign.asked.clone(), Some(foreign)))
+        }
+    };
+    let (mut asked, foreign) = match read {
+        Ok(read) => read,
         Err(why) => return shared.violated(format, &why),
     };
     let fault = shared.keep(format, &asked, &uri, headers, body);
@@ -271,7 +314,7 @@ async fn answer(
         | Fault::Huge { .. }
         | Fault::MaxTokens => {}
     }
-    let answer = match shared.brain.answer(&asked, fault == Fault::MaxTokens).await {
+    let answer = match shared.answer(&mut asked, foreign, fault == Fault::MaxTokens).await {
         Ok(answer) => answer,
         Err(ProviderError::RateLimit { .. }) => {
             return refused(format, 429, "the scenario says so");

@@ -6,7 +6,7 @@ mod gemini;
 mod ollama;
 mod responses;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use aion_agent::provider::{Message, Part, ToolResult};
@@ -47,6 +47,8 @@ pub(super) struct Asked {
     pub(super) bytes: u64,
     /// Whether it marks what a cache is to keep.
     pub(super) marks_cache: bool,
+    /// Names that stand before those of tools, where a format has such.
+    pub(super) spaces: BTreeMap<String, String>,
 }
 
 /// Why a real service would refuse a request.

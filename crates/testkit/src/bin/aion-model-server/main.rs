@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aion_agent::scripted::Scenario;
-use aion_testkit::model_server::{Fault, ModelServer, Plan, Script};
+use aion_testkit::model_server::{Callers, Fault, ModelServer, Plan, Script};
 use anyhow::Context;
 use clap::Parser;
 use serde::Deserialize;
@@ -33,6 +33,10 @@ struct Arguments {
     /// Send pieces that say nothing, too.
     #[arg(long)]
     pings: bool,
+    /// Coding agents of others call: they are held to nothing, the scenario is played over each of
+    /// their turns for itself, and what they ask beside it is answered.
+    #[arg(long)]
+    others: bool,
     /// Milliseconds before each piece.
     #[arg(long, default_value_t = 0)]
     pace_ms: u64,
@@ -76,6 +80,7 @@ async fn main() -> anyhow::Result<()> {
         split: arguments.split,
         pings: arguments.pings,
         pace: Duration::from_millis(arguments.pace_ms),
+        callers: if arguments.others { Callers::Others } else { Callers::Ours },
         ..Script::new(scenario)
     };
     let server = ModelServer::listen(script, arguments.port).await.context("listen")?;

@@ -78,7 +78,7 @@ pub(super) fn stream(answer: &Answer, asked: &Asked, more: usize) -> Vec<String>
         }}),
     )];
     let mut more = Some(more);
-    for (index, item) in items(answer).into_iter().enumerate() {
+    for (index, item) in items(answer, asked).into_iter().enumerate() {
         let mut empty = item.clone();
         let (delta, pieces) = match item["type"].as_str() {
             Some("reasoning") => {
@@ -125,7 +125,7 @@ pub(super) fn whole(answer: &Answer, asked: &Asked) -> Value {
         "id": "resp_1", "object": "response", "model": asked.model,
         "status": if why.is_some() { "incomplete" } else { "completed" },
         "incomplete_details": why.map(|why| json!({"reason": why})),
-        "output": items(answer),
+        "output": items(answer, asked),
         "usage": {
             "input_tokens": read,
             "input_tokens_details": {"cached_tokens": usage.cache_read},
@@ -136,7 +136,7 @@ pub(super) fn whole(answer: &Answer, asked: &Asked) -> Value {
     })
 }
 
-fn items(answer: &Answer) -> Vec<Value> {
+fn items(answer: &Answer, asked: &Asked) -> Vec<Value> {
     let (thought, sign) = (thoughts(answer), thought_mark(answer));
     let mut items = Vec::new();
     if !thought.is_empty() {
@@ -151,10 +151,17 @@ fn items(answer: &Answer) -> Vec<Value> {
             "type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": text, "annotations": []}],
         })),
-        Part::Call { call, tool, input } => Some(json!({
-            "type": "function_call", "id": format!("fc_{call}"), "call_id": call_id(call, &sign),
-            "name": tool, "arguments": input.to_string(), "status": "completed",
-        })),
+        Part::Call { call, tool, input } => {
+            let mut item = json!({
+                "type": "function_call", "id": format!("fc_{call}"),
+                "call_id": call_id(call, &sign), "name": tool,
+                "arguments": input.to_string(), "status": "completed",
+            });
+            if let Some(space) = asked.spaces.get(tool) {
+                item["namespace"] = json!(space);
+            }
+            Some(item)
+        }
     }));
     items
 }
