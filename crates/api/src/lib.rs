@@ -39,7 +39,8 @@ pub use response::{
     MessageAcceptedResponse, MessageListResponse, MessageRow, OpenDelivery, ProgramRow,
     ProgressResponse, ProgressState, ProviderRow, RuleListResponse, RuleRow, SessionResponse,
     SignedInRow, SpawnAgentResponse, StateResponse, TaskListResponse, TaskResponse, TeamEvent,
-    TeamListResponse, TeamResponse, TranscriptResponse, UsageByMemberResponse, UsageResponse,
+    TeamListResponse, TeamResponse, TranscriptResponse, TrialResponse, UsageByMemberResponse,
+    UsageResponse,
 };
 pub use run::{RUN_SCHEMA, RunLine, RunStatus, TaskCounts};
 pub use socket::{ControlFrame, SocketClose, SocketFrame, SocketRequest, StreamFrame, UserFrame};

@@ -310,6 +310,29 @@ pub enum SignedInRow {
     Unknown,
 }
 
+/// What an agent said of itself when it was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TrialResponse {
+    /// Which agent.
+    pub agent_type: String,
+    /// Its own name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its own version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Its modes, the one that it begins in first.
+    pub modes: Vec<String>,
+    /// Its models, the one that it begins with first.
+    pub models: Vec<String>,
+    /// Whether a session that was closed can be opened again.
+    pub reopens: bool,
+    /// Whether it takes text in the middle of a turn.
+    pub steers: bool,
+    /// How long it took until its session was open.
+    pub took_ms: u64,
+}
+
 /// How the models of a service are called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProviderRow {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aion_core::rule::Rule;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::agent::{AddAgent, Agent, Detect, KillAgent, Mode, RenameAgent};
+pub(crate) use self::agent::{AddAgent, Agent, Detect, KillAgent, Mode, RenameAgent, TestAgent};
 pub(crate) use self::approve::{
     Agree, AnswerRequest, Approve, ListRequests, OneRequest, Refuse, Scope,
 };

@@ -12,6 +12,7 @@ use aion_agent::network::Web;
 use aion_agent::runtime::RuntimeConfig;
 use aion_agent::sandbox::Sandbox;
 use aion_agent::tools::ToolConfig;
+use aion_backends::acp::{AcpBackend, AcpConfig, AcpLimits, Bridge, SessionDirectory};
 use aion_backends::{Backend, Environment, InProcessBackend, InProcessConfig, ProviderSource};
 use aion_runtime::{Backends, House, TeamService};
 use aion_store::{EventStore, SqliteOptions, SqliteStore};
@@ -115,13 +116,15 @@ impl Daemon {
         let config =
             InProcessConfig { runtime: Arc::new(RuntimeConfig::default()), tools: Arc::new(tools) };
         let programs = Arc::new(Programs::new(config.tools.leash.clone()));
-        let services = Arc::new(Services::new(scenarios, programs));
+        let services = Arc::new(Services::new(scenarios, Arc::clone(&programs)));
+        let others = others(dir, programs, &config)?;
         let backend =
             InProcessBackend::new(Arc::clone(&services) as Arc<dyn ProviderSource>, config);
         // Scenarios and models of services run in this process, whatever terminal the person sits at.
         let backends =
             Backends::chosen(&Environment::default(), [Arc::new(backend) as Arc<dyn Backend>])
-                .map_err(|error| Failure::usage(error.to_string()))?;
+                .map_err(|error| Failure::usage(error.to_string()))?
+                .also(Arc::new(others));
         let mut house = House::new(Arc::clone(&store), backends, services);
         house.policy = Arc::new(Files::new(dir));
         keep_agents_panics_quiet();
@@ -142,6 +145,28 @@ impl Daemon {
         // A store that is not let go of is found whole by its log all the same.
         let _ = tokio::task::spawn_blocking(move || drop(store)).await;
     }
+}
+
+/// What runs agents that are programs of their own. They reach their team by this binary.
+fn others(
+    dir: &Path,
+    programs: Arc<Programs>,
+    config: &InProcessConfig,
+) -> Result<AcpBackend, Failure> {
+    let fail = |error: std::io::Error| Failure::io("prepare to run agents", &error);
+    let bridge = Bridge {
+        program: env::current_exe().map_err(fail)?,
+        arguments: ["mcp", "bridge"].map(str::to_owned).to_vec(),
+    };
+    let memory = Arc::new(SessionDirectory::open(dir.join("sessions")).map_err(fail)?);
+    let config = AcpConfig {
+        leash: config.tools.leash.clone(),
+        tools: Arc::clone(&config.tools),
+        bridge,
+        memory,
+        limits: Arc::new(AcpLimits::default()),
+    };
+    Ok(AcpBackend::new(programs, config))
 }
 
 /// The authorities of this machine, for pages of the web.

@@ -99,6 +99,7 @@ fn plain_routes() -> OpenApiRouter<App> {
         .routes(routes!(health::health))
         .routes(routes!(health::metrics))
         .routes(routes!(health::catalogue))
+        .routes(routes!(health::try_out))
         .routes(routes!(description))
         .routes(routes!(teams::create, teams::list))
         .routes(routes!(teams::show, teams::edit, teams::erase))

@@ -72,6 +72,7 @@ impl AcpBackend {
             Identity { team: spec.team.clone(), slot: spec.slot, name: spec.name.clone() };
         let AcpConfig { leash, tools, bridge, memory, limits } = self.config.clone();
         let seat = Seat {
+            source: Arc::clone(&self.source),
             slot: spec.slot,
             conversation: spec.conversation,
             toolbox: Toolbox::new(spec.workspace.clone(), tools),

@@ -255,6 +255,9 @@ pub trait AgentSource: Send + Sync + fmt::Debug + 'static {
     /// How an agent is started here at this moment, or why it cannot be and what to do. It may look
     /// at files, and never waits for a network.
     fn agent(&self, agent_type: &str) -> Result<Launchable, String>;
+    /// Hears how a start of an agent went: which models it offers, its own choice first, or why it is
+    /// of no use.
+    fn heard(&self, _agent_type: &str, _went: Result<Vec<String>, &str>) {}
 }
 
 /// An agent that can be started here.

@@ -42,7 +42,7 @@ mod tests {
             "copilot",
             "cursor",
             "fast-agent",
-            "gemini",
+            "gemini-cli",
             "goose",
             "opencode",
             "qwen",

@@ -24,8 +24,9 @@ use super::limits::AcpLimits;
 use super::log::Log;
 use super::memory::SessionMemory;
 use super::open::Live;
+use super::options::Setting;
 use super::process::Deaf;
-use super::profile::Launchable;
+use super::profile::{AgentSource, Launchable};
 use super::session::Shared;
 use super::turn::{End, Fate, Turn};
 use super::update::Update;
@@ -50,6 +51,8 @@ pub(super) enum Order {
 /// What all processes of one place have in common.
 #[derive(Debug)]
 pub(super) struct Seat {
+    /// Who hears how its starts go.
+    pub(super) source: Arc<dyn AgentSource>,
     pub(super) slot: SlotId,
     pub(super) conversation: ConversationId,
     pub(super) workspace: PathBuf,
@@ -78,6 +81,10 @@ impl Seat {
     /// The names of the team's tools for this member.
     pub(super) fn team_tools(&self) -> Vec<String> {
         self.host.team_tools().iter().map(|spec| spec.name.clone()).collect()
+    }
+
+    fn heard(&self, went: Result<Vec<String>, &str>) {
+        self.source.heard(&self.launch.profile.id, went);
     }
 
     /// How a turn ends for want of a login.
@@ -134,8 +141,15 @@ impl Sitting<'_> {
             reason = self.shared.told_to_leave() => return reason,
         };
         match opened {
-            Ok(live) => self.live = Some(live),
-            Err(failure) => return failure.into_words(),
+            Ok(live) => {
+                self.seat.heard(Ok(live.options.offered(Setting::Model)));
+                self.live = Some(live);
+            }
+            Err(failure) => {
+                let words = failure.into_words();
+                self.seat.heard(Err(&words));
+                return words;
+            }
         }
         self.report(Signal::Ready).await;
         let mut late = None;

@@ -1,9 +1,10 @@
 //! An agent that was found, as the catalogue has it; it looks at nothing itself.
 
 use aion_runtime::Availability;
-use aion_runtime::tools::{AgentKind, CatalogueAgent, Program, SignedIn};
+use aion_runtime::tools::{AgentKind, CatalogueAgent, CatalogueModel, Program, SignedIn};
 
 use super::found::{Found, Standing};
+use super::programs::Heard;
 
 /// How good a choice an agent is where nobody names one; the least is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +30,8 @@ impl Found {
         }
     }
 
-    /// As the catalogue has it; with why it could not be started last time.
-    pub(crate) fn row(&self, last_error: Option<String>) -> CatalogueAgent {
+    /// As the catalogue has it, with what was heard of its last start.
+    pub(crate) fn row(&self, heard: &Heard) -> CatalogueAgent {
         let profile = self.profile();
         let problem = self.problem();
         let login = match self.signed_in() {
@@ -49,7 +50,8 @@ impl Found {
             },
             downloads: self.downloads().map(str::to_owned),
             fix: problem.map_or(login, |problem| problem.fix.clone()),
-            last_error,
+            any_model: !profile.model_args.is_empty(),
+            last_error: heard.error.clone(),
         };
         CatalogueAgent {
             agent_type: profile.id.clone(),
@@ -62,7 +64,12 @@ impl Found {
                 Some(problem) => Availability::Unavailable { reason: problem.why.clone() },
             },
             kind: AgentKind::Program(Box::new(program)),
-            models: Vec::new(),
+            models: heard.models.iter().map(|id| model(id)).collect(),
         }
     }
+}
+
+/// A model as an agent offers it. What it costs the agent does not say.
+fn model(id: &str) -> CatalogueModel {
+    CatalogueModel { id: id.to_owned(), description: "offered by the agent".into(), priced: false }
 }

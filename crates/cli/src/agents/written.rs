@@ -253,6 +253,11 @@ mod tests {
     }
 
     #[test]
+    fn no_known_agent_has_a_name_that_means_something_else() {
+        assert!(profiles().iter().all(|profile| !is_taken(&profile.id)));
+    }
+
+    #[test]
     fn what_cannot_be_used_says_why() {
         for (text, why) in [
             ("[agents.mine]\nargs = []", "it needs a command"),

@@ -9,6 +9,8 @@ use super::{OfTeam, Reach};
 pub(crate) enum Agent {
     /// Show which agents are on this machine: where, which version, whether somebody has signed in
     Detect(Detect),
+    /// Try an agent: it is started, introduces itself, opens a session, and is ended; it costs nothing
+    Test(TestAgent),
     /// Bring a member in
     Add(AddAgent),
     /// List the members of a team
@@ -40,6 +42,15 @@ pub(crate) enum Agent {
 /// `aion agent detect`.
 #[derive(Debug, Args)]
 pub(crate) struct Detect {
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+/// `aion agent test`.
+#[derive(Debug, Args)]
+pub(crate) struct TestAgent {
+    /// Which agent: see `aion agent detect`
+    pub(crate) agent: String,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }

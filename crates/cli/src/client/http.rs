@@ -240,6 +240,16 @@ impl Client {
         read(response).await
     }
 
+    /// Asks for something that may take so long.
+    pub(crate) async fn tell_within<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        limit: Duration,
+    ) -> Result<T, Failure> {
+        let response = self.call(self.request(Method::POST, path).timeout(limit)).await?;
+        read(response).await
+    }
+
     /// Changes something; None where it is gone by that.
     pub(crate) async fn patch<T: DeserializeOwned>(
         &self,

@@ -1,6 +1,7 @@
 //! `aion agent`: members brought in, shown and steered through the daemon; the rules decide.
 
 mod detect;
+mod test;
 
 use aion_api::{
     AgentListResponse, AgentResponse, AgentRow, CommandAcceptedResponse, CredentialResponse,
@@ -20,6 +21,7 @@ use crate::terminal::clean_line;
 pub(super) async fn run(command: Agent, json: bool) -> Outcome {
     match command {
         Agent::Detect(args) => detect::run(&args, json).await,
+        Agent::Test(args) => test::run(&args, json).await,
         Agent::Add(args) => add(args, json).await,
         Agent::Ls(of) => list(&of, json).await,
         Agent::Show(one) => show(&one.of, &one.member, json).await,

@@ -9,7 +9,9 @@ use aion_agent::models::{Catalogue as Models, ModelInfo, Price, Service, Service
 use aion_agent::provider::Provider;
 use aion_backends::{Availability, ProviderSource};
 use aion_core::id::TeamId;
-use aion_runtime::tools::{AgentKind, Agents, Catalogue, CatalogueAgent, CatalogueModel};
+use aion_runtime::tools::{
+    AgentKind, Agents, Catalogue, CatalogueAgent, CatalogueModel, Trial, TrialError,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
@@ -111,6 +113,15 @@ impl Agents for Services {
         drop(seen);
         self.ask_once();
         catalogue
+    }
+
+    fn try_out<'a>(&'a self, agent_type: &'a str) -> BoxFuture<'a, Result<Trial, TrialError>> {
+        async {
+            let tried = self.programs.try_out(agent_type).await;
+            forget(&self.seen);
+            tried
+        }
+        .boxed()
     }
 
     fn look_again(&self) -> BoxFuture<'_, Arc<Catalogue>> {

@@ -102,3 +102,42 @@ fn the_persons_own_agents_are_theirs_alone() {
     let ran = aion(&home, &["config", "get", "daemon.agents"]).code(0);
     assert!(ran.stderr.contains("agents counts in your own file alone"), "{}", ran.stderr);
 }
+
+/// A program that speaks just enough ACP to be tried.
+const SPEAKS: &str = r#"
+while read -r line; do
+  case "$line" in
+    *initialize*) echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentInfo":{"name":"mine","version":"0.1"},"agentCapabilities":{"loadSession":true}}}' ;;
+    *session/new*) echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s","models":{"currentModelId":"small","availableModels":[{"modelId":"large"},{"modelId":"small"}]}}}' ;;
+  esac
+done"#;
+
+#[test]
+fn an_agent_is_tried_and_what_came_of_it_is_kept() {
+    let home = Home::served();
+    put(&home, "mine", SPEAKS);
+    put(&home, "broken", "echo 'no key: canary' >&2; exit 3");
+    let settings = home.path(".config/aion");
+    fs::create_dir_all(&settings).unwrap();
+    let own = "[agents.mine]\ncommand = \"mine\"\n[agents.broken]\ncommand = \"broken\"\n";
+    fs::write(settings.join("config.toml"), own).unwrap();
+    for daemon in [false, true] {
+        if daemon {
+            aion(&home, &["team", "create", "web"]).code(0);
+        }
+        let said = aion(&home, &["agent", "test", "mine", "--json"]).code(0).json();
+        assert_eq!((&said["name"], &said["version"]), (&"mine".into(), &"0.1".into()));
+        assert_eq!(said["models"], serde_json::json!(["small", "large"]));
+        assert_eq!(said["reopens"], true);
+        let failed = aion(&home, &["agent", "test", "broken", "--json"]).code(1);
+        assert_eq!(failed.error_code(), "agent.failed");
+        assert!(failed.stderr.contains("no key: canary"), "the last words: {}", failed.stderr);
+        let unknown = aion(&home, &["agent", "test", "scripted", "--json"]).code(9);
+        assert_eq!(unknown.error_code(), "agent.unknown");
+    }
+    // The daemon remembers it.
+    let ran = aion(&home, &["agent", "detect", "--json"]).code(0);
+    assert_eq!(found(&ran, "mine")["models"], serde_json::json!(["small", "large"]));
+    let error = found(&ran, "broken")["program"]["last_error"].clone();
+    assert!(error.as_str().unwrap().contains("no key: canary"), "{error}");
+}

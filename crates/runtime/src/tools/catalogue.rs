@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aion_backends::Availability;
 use futures::FutureExt;
@@ -11,6 +12,12 @@ use futures::future::BoxFuture;
 pub trait Agents: Send + Sync + fmt::Debug + 'static {
     /// All agents that are known, as they are at present.
     fn catalogue(&self) -> Arc<Catalogue>;
+
+    /// Starts an agent that is a program, lets it introduce itself, and ends it. It is asked nothing,
+    /// so that it costs nothing.
+    fn try_out<'a>(&'a self, agent_type: &'a str) -> BoxFuture<'a, Result<Trial, TrialError>> {
+        futures::future::ready(Err(TrialError::Unknown(agent_type.to_owned()))).boxed()
+    }
 
     /// The same, after a look at what takes a while too.
     fn look_again(&self) -> BoxFuture<'_, Arc<Catalogue>> {
@@ -31,9 +38,43 @@ impl<T: Agents> Agents for Arc<T> {
         T::catalogue(self)
     }
 
+    fn try_out<'a>(&'a self, agent_type: &'a str) -> BoxFuture<'a, Result<Trial, TrialError>> {
+        T::try_out(self, agent_type)
+    }
+
     fn look_again(&self) -> BoxFuture<'_, Arc<Catalogue>> {
         T::look_again(self)
     }
+}
+
+/// What an agent said of itself when it was tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// Its own name.
+    pub name: Option<String>,
+    /// Its own version.
+    pub version: Option<String>,
+    /// Its modes, the one that it begins in first.
+    pub modes: Vec<String>,
+    /// Its models, the one that it begins with first.
+    pub models: Vec<String>,
+    /// Whether a session that was closed can be opened again.
+    pub reopens: bool,
+    /// Whether it takes text in the middle of a turn.
+    pub steers: bool,
+    /// How long it took until its session was open.
+    pub took: Duration,
+}
+
+/// Why an agent was not tried, or what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrialError {
+    /// There is no such agent, or it is no program.
+    #[error("try {0:?}: there is no agent of that name that is a program")]
+    Unknown(String),
+    /// It cannot be started, or it is not as it should be. With what to do.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// All agents that are known here.
@@ -91,6 +132,8 @@ pub struct Program {
     pub signed_in: SignedIn,
     /// The package that its first start fetches from a registry, if it does.
     pub downloads: Option<String>,
+    /// Whether it is started with any model that somebody names, also with one that is not listed.
+    pub any_model: bool,
     /// The command that makes it usable, or signs in.
     pub fix: Option<String>,
     /// Why it could not be started last time.
@@ -139,7 +182,10 @@ impl Catalogue {
                 join(usable)
             ));
         }
-        let closed = matches!(agent.kind, AgentKind::Program(_)) && !agent.models.is_empty();
+        let closed = match &agent.kind {
+            AgentKind::Program(program) => !program.any_model && !agent.models.is_empty(),
+            AgentKind::Scenario | AgentKind::Service { .. } => false,
+        };
         match model {
             Some(model) if closed && agent.models.iter().all(|m| m.id != model) => Err(format!(
                 "the agent {agent_type:?} has no model {model:?}; its models are: {}",

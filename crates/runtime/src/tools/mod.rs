@@ -15,7 +15,8 @@ mod tasks;
 
 pub use call::CallContext;
 pub use catalogue::{
-    AgentKind, Agents, Catalogue, CatalogueAgent, CatalogueModel, Program, SignedIn,
+    AgentKind, Agents, Catalogue, CatalogueAgent, CatalogueModel, Program, SignedIn, Trial,
+    TrialError,
 };
 pub use registry::{TeamTools, ToolEffect, ToolOffer};
 pub(crate) use requests::{Ending, ending, leaves};

@@ -1,17 +1,18 @@
 //! How the daemon is: health, numbers, and what agents it knows.
 
-use aion_api::{CatalogueParams, CatalogueResponse, HealthResponse};
+use aion_api::{CatalogueParams, CatalogueResponse, HealthResponse, TrialResponse};
+use aion_runtime::tools::TrialError;
 use axum::Json;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::Problems;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::catalogue::catalogue_rows;
-use crate::error::Answer;
-use crate::extract::Asked;
+use crate::error::{Answer, Failure};
+use crate::extract::{Asked, At};
 
 /// Say whether the daemon is well.
 #[utoipa::path(
@@ -46,6 +47,39 @@ pub(crate) async fn metrics(State(app): State<App>, principal: Principal) -> Ans
     let teams = app.teams(&principal).await?;
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, app.counts.text(&teams)).into_response())
+}
+
+/// Start an agent that is a program, let it introduce itself and open a session, and end it. It is
+/// asked nothing, so that it costs nothing.
+#[utoipa::path(
+    post,
+    path = "/api/agents/{agent_type}/test",
+    tag = "daemon",
+    params(("agent_type" = String, Path)),
+    responses((status = 200, description = "It is as it should be", body = TrialResponse), Problems)
+)]
+pub(crate) async fn try_out(
+    State(app): State<App>,
+    At(agent_type): At<String>,
+) -> Answer<Json<TrialResponse>> {
+    let tried = app.service.house().catalogue.try_out(&agent_type).await;
+    let trial = tried.map_err(|error| {
+        let (status, code) = match &error {
+            TrialError::Unknown(_) => (StatusCode::NOT_FOUND, "agent.unknown"),
+            TrialError::Failed(_) => (StatusCode::BAD_GATEWAY, "agent.failed"),
+        };
+        Failure::new(status, code, error.to_string())
+    })?;
+    Ok(Json(TrialResponse {
+        agent_type,
+        name: trial.name,
+        version: trial.version,
+        modes: trial.modes,
+        models: trial.models,
+        reopens: trial.reopens,
+        steers: trial.steers,
+        took_ms: u64::try_from(trial.took.as_millis()).unwrap_or(u64::MAX),
+    }))
 }
 
 /// List the agents that members can be, with why some cannot be used.
