@@ -68,6 +68,11 @@ impl Connection {
         ]
     }
 
+    /// Whether the member's tools are there, or have been.
+    pub fn is_ready(&self) -> bool {
+        *self.ready.borrow()
+    }
+
     /// Waits until the member's tools are there; false if that takes longer than `limit`, or if the
     /// token has ended.
     pub async fn is_ready_within(&self, limit: Duration) -> bool {

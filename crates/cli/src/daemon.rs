@@ -147,6 +147,11 @@ impl Daemon {
     }
 }
 
+/// Where the sessions of foreign agents are remembered.
+pub(crate) fn sessions(dir: &Path) -> std::io::Result<SessionDirectory> {
+    SessionDirectory::open(dir.join("sessions"))
+}
+
 /// What runs agents that are programs of their own. They reach their team by this binary.
 fn others(
     dir: &Path,
@@ -158,7 +163,7 @@ fn others(
         program: env::current_exe().map_err(fail)?,
         arguments: ["mcp", "bridge"].map(str::to_owned).to_vec(),
     };
-    let memory = Arc::new(SessionDirectory::open(dir.join("sessions")).map_err(fail)?);
+    let memory = Arc::new(sessions(dir).map_err(fail)?);
     let config = AcpConfig {
         leash: config.tools.leash.clone(),
         tools: Arc::clone(&config.tools),

@@ -8,6 +8,7 @@ use aion_api::Exit;
 use aion_core::id::TeamId;
 use aion_server::{Groundwork, GroundworkError};
 
+use crate::daemon::sessions;
 use crate::exit::Failure;
 use crate::git::Repository;
 use crate::scenarios::Scenarios;
@@ -49,6 +50,9 @@ impl Groundwork for Ground {
 
     fn forget(&self, team: &TeamId, workspace: &Path) {
         self.scenarios.forget(team);
+        if let Ok(sessions) = sessions(&self.dir) {
+            sessions.forget(team);
+        }
         if let Some(repository) = Repository::around(workspace) {
             repository.forget(team);
         }

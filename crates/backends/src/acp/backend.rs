@@ -74,7 +74,7 @@ impl AcpBackend {
         let seat = Seat {
             source: Arc::clone(&self.source),
             slot: spec.slot,
-            conversation: spec.conversation,
+            conversation: (spec.team, spec.conversation),
             toolbox: Toolbox::new(spec.workspace.clone(), tools),
             workspace: spec.workspace,
             host: spec.host,

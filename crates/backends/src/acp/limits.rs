@@ -15,6 +15,8 @@ pub struct AcpLimits {
     pub tools: Duration,
     /// How long a turn may go on after it was to end; then its process is killed.
     pub cancel: Duration,
+    /// How long a turn may go on without a sign of life until those who watch are told.
+    pub notice: Duration,
     /// How long a turn may go on without a sign of life.
     pub quiet: Duration,
     /// The same while a tool of it runs, or a person is asked.
@@ -39,6 +41,7 @@ impl Default for AcpLimits {
             set: Duration::from_secs(30),
             tools: Duration::from_secs(30),
             cancel: Duration::from_secs(10),
+            notice: Duration::from_mins(1),
             quiet: Duration::from_mins(10),
             busy: Duration::from_hours(2),
             drain: Duration::from_millis(50),

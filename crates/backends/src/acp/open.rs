@@ -59,9 +59,9 @@ impl Seat {
 
     /// The session of before, where it can be one of this agent.
     async fn recall(&self) -> Option<Kept> {
-        let (memory, conversation) = (Arc::clone(&self.memory), self.conversation.clone());
-        let kept =
-            tokio::task::spawn_blocking(move || memory.recall(&conversation)).await.ok()??;
+        let (memory, of) = (Arc::clone(&self.memory), self.conversation.clone());
+        let recalling = move || memory.recall(&of.0, &of.1);
+        let kept = tokio::task::spawn_blocking(recalling).await.ok()??;
         let profile = &self.launch.profile;
         let fits = kept.agent == profile.id
             && kept.workspace == self.workspace
@@ -75,8 +75,8 @@ impl Seat {
             workspace: self.workspace.clone(),
             session: session.to_owned(),
         };
-        let (memory, conversation) = (Arc::clone(&self.memory), self.conversation.clone());
-        let keeping = move || memory.keep(&conversation, &kept);
+        let (memory, of) = (Arc::clone(&self.memory), self.conversation.clone());
+        let keeping = move || memory.keep(&of.0, &of.1, &kept);
         // Without it the next start tells a new session what was said.
         if let Ok(Err(error)) = tokio::task::spawn_blocking(keeping).await {
             tracing::warn!(slot = %self.slot, %error, "the session of an agent was not kept");

@@ -11,7 +11,7 @@ use aion_agent::runtime::TurnInput;
 use aion_agent::tools::Toolbox;
 use aion_core::agent::PermissionMode;
 use aion_core::budget::Usage;
-use aion_core::id::{ConversationId, RequestId, SlotId, TurnId};
+use aion_core::id::{ConversationId, RequestId, SlotId, TeamId, TurnId};
 use aion_core::turn::{TurnOutcome, Unavailable};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -36,6 +36,9 @@ use crate::{Connection, Signal};
 const LATE: Duration = Duration::from_secs(1);
 /// The most of it that is kept.
 const LATE_BYTES: usize = 1024 * 1024;
+/// How long processes that were killed are waited for. What does not die in this time is its leash's
+/// to end.
+const DYING: Duration = Duration::from_secs(15);
 /// When nothing is to be waited for.
 const FAR: Duration = Duration::from_hours(24 * 365);
 
@@ -54,7 +57,8 @@ pub(super) struct Seat {
     /// Who hears how its starts go.
     pub(super) source: Arc<dyn AgentSource>,
     pub(super) slot: SlotId,
-    pub(super) conversation: ConversationId,
+    /// Where its transcript is kept, and its session remembered.
+    pub(super) conversation: (TeamId, ConversationId),
     pub(super) workspace: PathBuf,
     pub(super) host: Arc<dyn Host>,
     /// Its way to the team.
@@ -117,7 +121,7 @@ impl Seat {
         }
         // Whoever hears that it is gone takes its processes for gone, too.
         self.processes.close();
-        self.processes.wait().await;
+        let _ = tokio::time::timeout(DYING, self.processes.wait()).await;
         shared.be_gone();
         // That nobody listens any more is not the agent's concern.
         let _ = signals.send(Box::new(Signal::Exited { cause })).await;

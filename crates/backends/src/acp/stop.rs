@@ -31,6 +31,8 @@ pub(super) struct Ended<'a> {
     pub(super) silent: bool,
     /// A permission was denied to it.
     pub(super) denied: bool,
+    /// It has not reached the tools of its team so far.
+    pub(super) unconnected: bool,
 }
 
 impl Ended<'_> {
@@ -52,6 +54,9 @@ impl Ended<'_> {
                 }
             }
             "end_turn" if self.silent => self.done(Some(&silence())),
+            "end_turn" if self.unconnected => {
+                self.done(Some("the tools of its team are not connected so far"))
+            }
             "end_turn" => self.done(None),
             "max_tokens" => self.done(Some("its answer reached a limit of tokens")),
             "max_turn_requests" => self.done(Some("its turn reached a limit of model calls")),
@@ -140,7 +145,14 @@ mod tests {
 
     fn ended(profile: &Profile) -> Ended<'_> {
         let last_text = Some("text".to_owned());
-        Ended { profile, now: Timestamp(1_000), last_text, silent: false, denied: false }
+        Ended {
+            profile,
+            now: Timestamp(1_000),
+            last_text,
+            silent: false,
+            denied: false,
+            unconnected: false,
+        }
     }
 
     fn check(answer: Result<&str, (i64, &str, Option<&str>)>, expect: &str) {

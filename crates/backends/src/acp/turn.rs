@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aion_agent::host::HostError;
+use aion_agent::host::{Delta, HostError};
 use aion_agent::runtime::TurnInput;
 use aion_core::budget::Usage;
 use aion_core::id::TurnId;
@@ -62,6 +62,8 @@ pub(super) struct Turn<'a> {
     pub(super) phase: Phase,
     /// The prompt that has to be answered.
     prompt: u64,
+    /// What it told beside the mail, until it is certain that it was read.
+    told: Told,
     /// Mail that was handed over in the middle of the turn, until the agent says that it took it.
     steering: Option<(u64, String)>,
     /// Mail that it did not take: it is the turn's next prompt.
@@ -71,6 +73,16 @@ pub(super) struct Turn<'a> {
     /// A permission was denied.
     pub(super) denied: bool,
     last_sign: Instant,
+    /// Those who watch were told that nothing happens.
+    noticed: bool,
+}
+
+/// What a prompt tells beside the mail.
+#[derive(Debug, Default)]
+struct Told {
+    /// The role that the agent was told before.
+    role: Option<String>,
+    notes: Vec<String>,
 }
 
 /// Where a turn stands.
@@ -133,11 +145,13 @@ impl<'a> Turn<'a> {
             waiting: Vec::new(),
             phase: Phase::Working,
             prompt: 0,
+            told: Told::default(),
             steering: None,
             unread: Vec::new(),
             mail_step: 0,
             denied: false,
             last_sign: Instant::now(),
+            noticed: false,
         };
         turn.run_out(orders, input).await
     }
@@ -182,12 +196,14 @@ impl<'a> Turn<'a> {
         }
         let role = words::role(&system, &self.seat.launch.profile);
         let mut parts = Vec::new();
+        self.told.role.clone_from(&self.live.role);
         if self.live.role.as_ref() != Some(&role) {
             let changed = self.live.role.is_some();
             parts.push(words::role_in_prompt(&role, changed));
             self.live.role = Some(role);
         }
-        parts.append(&mut self.live.notes);
+        self.told.notes = std::mem::take(&mut self.live.notes);
+        parts.extend(self.told.notes.iter().cloned());
         parts.push(opening);
         self.prompt(&parts)?;
         Ok(self.flush().await?)
@@ -273,6 +289,7 @@ impl<'a> Turn<'a> {
     async fn hear(&mut self, incoming: Incoming) -> Result<(), Halt> {
         let now = Instant::now();
         self.last_sign = now;
+        self.noticed = false;
         if let Phase::Draining { quiet, .. } = &mut self.phase {
             *quiet = now + self.seat.limits.drain;
         }
@@ -360,15 +377,27 @@ impl<'a> Turn<'a> {
         let limits = &self.seat.limits;
         match &self.phase {
             Phase::Working if !self.waiting.is_empty() => self.last_sign + LONG,
-            Phase::Working if self.calls.are_open() => self.last_sign + limits.busy,
-            Phase::Working => self.last_sign + limits.quiet,
+            Phase::Working if self.noticed => self.last_sign + self.patience(),
+            Phase::Working => self.last_sign + limits.notice.min(self.patience()),
             Phase::Stopping { until, .. } => *until,
             Phase::Draining { quiet, until, .. } => *quiet.min(until),
         }
     }
 
+    /// How long nothing may come.
+    fn patience(&self) -> Duration {
+        let limits = &self.seat.limits;
+        if self.calls.are_open() { limits.busy } else { limits.quiet }
+    }
+
     fn be_due(&mut self) -> Result<(), Halt> {
+        let patient = self.last_sign.elapsed() < self.patience();
         match &mut self.phase {
+            Phase::Working if patient => {
+                self.noticed = true;
+                self.show_silence();
+                Ok(())
+            }
             Phase::Working => {
                 let silence = self.last_sign.elapsed().as_secs();
                 let fault = format!("the agent gave no sign of life for {silence} s");
@@ -394,14 +423,27 @@ impl<'a> Turn<'a> {
             return Ok(self.prompt(&parts)?);
         }
         self.unread = parts;
+        if answer.is_err() {
+            // Whether it read its role and what was said before is not known.
+            self.live.role = self.told.role.take();
+            self.live.notes.splice(0..0, std::mem::take(&mut self.told.notes));
+        }
         let ended = Ended {
             profile: &self.seat.launch.profile,
             now: self.seat.host.now(),
             last_text: self.log.last_text(),
             silent: self.log.is_silent(),
             denied: self.denied,
+            unconnected: self.seat.connection.as_ref().is_some_and(|way| !way.is_ready()),
         };
         Err(Halt::Over(ended.outcome(answer), Fate::Stays))
+    }
+
+    /// Those who watch see that nothing happens.
+    fn show_silence(&self) {
+        let silence = self.seat.limits.notice.as_secs();
+        let text = format!("[nothing has come from the agent for {silence} s]\n");
+        self.seat.host.delta(self.id, Delta::Thought { step: self.log.step(), text });
     }
 
     /// Mail that the agent did not take, or of which it did not say so.

@@ -36,7 +36,9 @@ pub(crate) fn run(agent: &mut Agent, id: &Value, params: &Value) {
     let before = format!("{}\n{}", agent.role, agent.sessions.told(&session));
     let mail = texts.last().copied().unwrap_or_default().to_owned();
     let beside = format!("{before}\n{}", texts[..texts.len().saturating_sub(1)].join("\n"));
-    agent.sessions.tell(&session, &texts.join("\n"));
+    if !(agent.odd.is("forgets-refused") && mail.contains("refuse ")) {
+        agent.sessions.tell(&session, &texts.join("\n"));
+    }
     let mut turn = Turn { agent, id, session, cancelled: false, steered: Vec::new() };
     turn.obey(&mail, &beside);
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aion_agent::host::Delta;
 use aion_core::id::TurnId;
 use aion_core::request::Decision;
 use aion_testkit::contract::Bench;
@@ -126,6 +127,19 @@ async fn an_agent_that_gives_no_sign_of_life() {
         let end = "t1 AgentFault { error: \"the agent gave no sign of life for 0 s\" }";
         check(&fake, "hang", end).await;
     }
+}
+
+#[tokio::test]
+async fn those_who_watch_see_that_nothing_happens() {
+    let mut bench = Fake::new(&[]).limited(|limits| limits.notice = SHORT).start().await;
+    bench.turn(1, "hang").unwrap();
+    let notice = "[nothing has come from the agent for 0 s]\n".to_owned();
+    let seen = || bench.house.deltas() == [Delta::Thought { step: 0, text: notice.clone() }];
+    while !seen() {
+        tokio::task::yield_now().await;
+    }
+    bench.session.interrupt(TurnId(1));
+    assert_eq!(bench.signal().await, "t1 Interrupted");
 }
 
 #[tokio::test]

@@ -66,6 +66,26 @@ async fn an_agent_that_was_replaced_knows_what_it_knew() {
 }
 
 #[tokio::test]
+async fn what_was_said_before_is_told_again_where_the_prompt_was_refused() {
+    let fake = Fake::new(&[]);
+    let (house, _requests) = in_a_house(Judgement::Run);
+    let workspace = Arc::new(TempDir::new().unwrap());
+    let mut bench = fake.start_in(&house, &workspace).await;
+    bench.turn(1, "The word is swordfish. say hello").unwrap();
+    assert_eq!(bench.signal().await, "t1 done: hello");
+    bench.session.kill();
+    assert_eq!(bench.signal().await, "exited: killed");
+    let fake = fake.now(&["forgets-refused"]);
+    let mut bench = fake.start_in(&house, &workspace).await;
+    bench.turn(2, "refuse -32000").unwrap();
+    assert!(bench.signal().await.starts_with("t2 Unavailable { why: Login"));
+    for (turn, needle) in [(3, "swordfish"), (4, "You are bob.")] {
+        bench.turn(turn, &format!("recall {needle}")).unwrap();
+        assert_eq!(bench.signal().await, format!("t{turn} done: {needle} is known"));
+    }
+}
+
+#[tokio::test]
 async fn a_turn_that_cannot_be_kept_is_no_fault_of_the_agent() {
     let mut bench = Fake::new(&[]).start().await;
     let full = aion_agent::host::HostError::NoTranscript("the disk is full".to_owned());
