@@ -25,22 +25,21 @@ pub use mail::MailRow;
 pub use params::{
     BudgetParams, CatalogueParams, CreateTaskParams, CreateTeamParams, DecisionParams,
     EditAgentParams, EditTaskParams, EditTeamParams, FileParams, LeadParams, LoginParams,
-    MessageParams, ModeParams, ModelParams, PageParams, PermissionModeParam, ScenarioParams,
-    ScopeParam, SpawnAgentParams, StateParams, StopAgentParams, TaskStatusParam, TranscriptParams,
-    UrgencyParam,
+    MessageParams, ModeParams, ModelParams, PageParams, PermissionModeParam, RedeliverParams,
+    ScenarioParams, ScopeParam, SpawnAgentParams, StateParams, StopAgentParams, TaskStatusParam,
+    TranscriptParams, UrgencyParam,
 };
 pub use problem::Problem;
 pub use replay::ReplayView;
 pub use request::RequestRow;
 pub use response::{
     AgentKindRow, AgentListResponse, AgentResponse, ApprovalListResponse, ApprovalResponse,
-    CatalogueAgentRow, CatalogueResponse, CommandAcceptedResponse, DeliveryState,
+    CatalogueAgentRow, CatalogueResponse, CommandAcceptedResponse, DeliveryRow, DeliveryState,
     EventListResponse, FileResponse, HealthResponse, LoginLinkResponse, MemberUsageRow,
-    MessageAcceptedResponse, MessageListResponse, MessageRow, OpenDelivery, ProgramRow,
-    ProgressResponse, ProgressState, ProviderRow, RuleListResponse, RuleRow, SessionResponse,
-    SignedInRow, SpawnAgentResponse, StateResponse, TaskListResponse, TaskResponse, TeamEvent,
-    TeamListResponse, TeamResponse, TranscriptResponse, TrialResponse, UsageByMemberResponse,
-    UsageResponse,
+    MessageAcceptedResponse, MessageListResponse, MessageRow, ProgramRow, ProgressResponse,
+    ProgressState, ProviderRow, RuleListResponse, RuleRow, SessionResponse, SignedInRow,
+    SpawnAgentResponse, StateResponse, TaskListResponse, TaskResponse, TeamEvent, TeamListResponse,
+    TeamResponse, TranscriptResponse, TrialResponse, UsageByMemberResponse, UsageResponse,
 };
 pub use run::{RUN_SCHEMA, RunLine, RunStatus, TaskCounts};
 pub use socket::{ControlFrame, SocketClose, SocketFrame, SocketRequest, StreamFrame, UserFrame};

@@ -85,6 +85,15 @@ pub struct MessageParams {
     pub urgency: UrgencyParam,
 }
 
+/// A message that is to be sent again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedeliverParams {
+    /// Whom it is sent to. Not needed where one mailbox alone gave it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot_id: Option<u64>,
+}
+
 /// A file that goes along with a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -108,16 +108,19 @@ pub struct MessageRow {
     pub kind: String,
     /// What it says; a protocol message as JSON.
     pub text: String,
-    /// Where it still is; empty once every mailbox is done with it.
-    pub open: Vec<OpenDelivery>,
+    /// The message that it repeats, where it was sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<String>,
+    /// Where it stands in each mailbox that it was put into.
+    pub deliveries: Vec<DeliveryRow>,
 }
 
-/// A mailbox that is not done with a message.
+/// Where a message stands in one mailbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct OpenDelivery {
+pub struct DeliveryRow {
     /// Whose.
     pub slot_id: u64,
-    /// Whether it waits or is in a running turn.
+    /// How far it is.
     pub state: DeliveryState,
 }
 
@@ -129,6 +132,12 @@ pub enum DeliveryState {
     Queued,
     /// It is in the input of a running turn.
     Delivered,
+    /// A turn that had it ended well.
+    Acknowledged,
+    /// A newer notice took its place.
+    Superseded,
+    /// It was given up, and can be sent again.
+    Dead,
 }
 
 /// A page of messages.

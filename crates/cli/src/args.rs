@@ -16,7 +16,7 @@ pub(crate) use self::config::{Config, GetSetting, SetSetting};
 pub(crate) use self::daemon::{OfTeam, Open, Reach, Serve, Status, Stop};
 pub(crate) use self::follow::{Attach, By, Cost, Log};
 pub(crate) use self::mcp::{Install, Mcp, McpClient};
-pub(crate) use self::message::{ListMessages, Message, SendMessage, Urgency};
+pub(crate) use self::message::{ListMessages, Message, Redeliver, SendMessage, Urgency};
 pub(crate) use self::task::{AddTask, AssignTask, CancelTask, Column, OneTask, Task};
 pub(crate) use self::team::{CreateTeam, EndTeam, RenameTeam, Team, WantedTeam};
 pub(crate) use self::trust::TrustDirectory;

@@ -13,7 +13,7 @@ use crate::hash::ActionHash;
 use crate::id::CallId;
 use crate::id::{AgentName, GrantId, MessageId, RequestId, SlotId, TaskId, TeamId, TurnId};
 use crate::limits::Limits;
-use crate::message::{FileRef, Recipient, Sender, Urgency};
+use crate::message::{Envelope, FileRef, Recipient, Sender, Urgency};
 use crate::mode::PermissionMode;
 use crate::permission::{Delegation, ToolClass};
 use crate::request::Decision;
@@ -333,6 +333,14 @@ pub enum Command {
 
     /// Send a message.
     SendMessage(Box<SendMessage>),
+    /// Send a member once more what the team's log holds for it. Who wrote it stays; the caller has
+    /// read it there.
+    SendAgain {
+        /// Whose mailbox it goes into.
+        slot: SlotId,
+        /// The message as it was accepted.
+        message: Box<Envelope>,
+    },
     /// Read new mail in the middle of the caller's turn.
     TakeMail {
         /// The turn.

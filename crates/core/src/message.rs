@@ -86,6 +86,9 @@ pub struct Envelope {
     /// Files that go along.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileRef>,
+    /// The message that it repeats, where a person sent one once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<MessageId>,
     /// When it was accepted.
     pub sent_at: Timestamp,
 }

@@ -25,7 +25,7 @@ mod world;
 
 pub use aion_agent::host::{Delta, HostError};
 pub use aion_backends::{Availability, Connection, ConnectionToken};
-pub use aion_store::{StoreError, TeamRow, Totals};
+pub use aion_store::{Deliveries, MessageState, StoreError, TeamRow, Totals};
 pub use bus::{DeltaSubscription, LiveDelta, Subscription, SubscriptionEnd};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use connections::Connections;

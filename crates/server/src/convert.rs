@@ -1,7 +1,7 @@
 //! The words of the wire for what core says, and the other way round; it never decides.
 
 use aion_api::{
-    AgentResponse, ApprovalResponse, DecisionParams, DeliveryState, MessageRow, OpenDelivery,
+    AgentResponse, ApprovalResponse, DecisionParams, DeliveryRow, DeliveryState, MessageRow,
     PermissionModeParam, ScopeParam, StreamFrame, TaskResponse, TaskRow, TaskStatusParam,
     TeamEvent, TeamResponse, UrgencyParam,
 };
@@ -9,7 +9,6 @@ use aion_core::agent::{Agent, PermissionMode};
 use aion_core::command::Command;
 use aion_core::event::{Event, Recorded};
 use aion_core::id::{ConversationId, RequestId, SlotId, TaskId, TeamId};
-use aion_core::mailbox::Place;
 use aion_core::message::{Envelope, Sender, Urgency};
 use aion_core::permission::GrantScope;
 use aion_core::request::{Decision, RequestState};
@@ -18,7 +17,7 @@ use aion_core::task::{Task, TaskStatus};
 use aion_core::team::Team;
 use aion_core::time::Timestamp;
 use aion_core::turn::TurnOutcome;
-use aion_runtime::{Delta, LiveDelta};
+use aion_runtime::{Deliveries, Delta, LiveDelta, MessageState};
 use sha2::{Digest, Sha256};
 
 use crate::auth::hex;
@@ -277,22 +276,11 @@ pub(crate) fn parse_request_handle(text: &str) -> Option<(TeamId, RequestId)> {
 
 /// A message with where it still is.
 pub(crate) fn message_row(
-    team: &Team,
     recorded: &Recorded,
     message: &Envelope,
     recipients: &[SlotId],
+    deliveries: Deliveries,
 ) -> MessageRow {
-    let open = recipients
-        .iter()
-        .filter_map(|slot| {
-            let entry = team.agent(*slot)?.mailbox().entries().get(&message.id)?;
-            let state = match entry.place() {
-                Place::Queued => DeliveryState::Queued,
-                Place::InTurn(_) => DeliveryState::Delivered,
-            };
-            Some(OpenDelivery { slot_id: slot.0.into(), state })
-        })
-        .collect();
     MessageRow {
         message_id: message.id.to_string(),
         seq: recorded.seq.0,
@@ -305,8 +293,20 @@ pub(crate) fn message_row(
         to: recipients.iter().map(|slot| slot.0.into()).collect(),
         kind: view::kind_of(message).to_owned(),
         text: view::text_of(message),
-        open,
+        again: message.again.map(|again| again.to_string()),
+        deliveries: deliveries.into_iter().map(delivery).collect(),
     }
+}
+
+fn delivery((slot, state): (SlotId, MessageState)) -> DeliveryRow {
+    let state = match state {
+        MessageState::Queued => DeliveryState::Queued,
+        MessageState::Delivered => DeliveryState::Delivered,
+        MessageState::Acknowledged => DeliveryState::Acknowledged,
+        MessageState::Superseded => DeliveryState::Superseded,
+        MessageState::Dead => DeliveryState::Dead,
+    };
+    DeliveryRow { slot_id: slot.0.into(), state }
 }
 
 /// The conversation of a member that is brought in under an idempotency key: the same for the same

@@ -1,7 +1,7 @@
 //! A team as its log tells it, read page by page; nothing is ever appended.
 
 use aion_core::event::{Event, Recorded};
-use aion_core::id::{Seq, TeamId};
+use aion_core::id::{MessageId, Seq, TeamId};
 use aion_core::team::Team;
 use aion_runtime::{House, StoreError};
 
@@ -57,6 +57,57 @@ pub(crate) async fn messages(
         }
     }
     Ok(Page { items, next: Some(seen.0) })
+}
+
+/// The event that accepted a message. Their ids grow along the log: few pages of it are read.
+pub(crate) async fn message(
+    house: &House,
+    team: &TeamId,
+    id: MessageId,
+) -> Result<Option<Recorded>, StoreError> {
+    // It lies behind `before`, if anywhere, and not behind `until` once that is known.
+    let (mut before, mut until) = (0_u64, None);
+    loop {
+        let middle = match until {
+            None => before * 2,
+            Some(until) if until <= before => return Ok(None),
+            Some(until) if until - before <= PAGE as u64 => before,
+            Some(until) => before.midpoint(until),
+        };
+        let page = next_messages(house, team, Seq(middle)).await?;
+        let first = page.iter().find_map(sent);
+        if let Some(found) = page.iter().find(|recorded| sent(recorded) == Some(id)) {
+            return Ok(Some(found.clone()));
+        }
+        match (first, page.last()) {
+            (Some(first), Some(last)) if first < id => before = last.seq.0,
+            _ if middle == before => return Ok(None),
+            _ => until = Some(middle),
+        }
+    }
+}
+
+/// The next page behind `after` that holds a message; nothing where there is none.
+async fn next_messages(
+    house: &House,
+    team: &TeamId,
+    after: Seq,
+) -> Result<Vec<Recorded>, StoreError> {
+    let mut seen = after;
+    loop {
+        let page = house.store.read(team, seen, PAGE).await?;
+        match page.last() {
+            Some(last) if page.iter().all(|recorded| sent(recorded).is_none()) => seen = last.seq,
+            Some(_) | None => return Ok(page),
+        }
+    }
+}
+
+fn sent(recorded: &Recorded) -> Option<MessageId> {
+    match &recorded.event {
+        Event::MessageSent { message, .. } => Some(message.id),
+        _ => None,
+    }
 }
 
 /// The state after `at`, or after the last event. A snapshot shortens the way where one fits.

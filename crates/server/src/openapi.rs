@@ -126,6 +126,7 @@ fn plain_routes() -> OpenApiRouter<App> {
         .routes(routes!(credentials::issue, credentials::show, credentials::end))
         .routes(routes!(messages::send_to_agent))
         .routes(routes!(messages::send, messages::list))
+        .routes(routes!(messages::redeliver))
         .routes(routes!(tasks::create, tasks::list))
         .routes(routes!(tasks::show, tasks::edit))
         .routes(routes!(conversations::create, conversations::list))

@@ -32,6 +32,7 @@ fn events(first: u64, message: u64) -> Vec<Recorded> {
             summary: None,
             urgency: Urgency::Wake,
             files: Vec::new(),
+            again: None,
             sent_at: Timestamp(message),
         },
         recipients: vec![SLOT],

@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use aion_core::event::Recorded;
-use aion_core::id::{ConversationId, Seq, TeamId};
+use aion_core::id::{ConversationId, Seq, SlotId, TeamId};
 use aion_core::transcript::Item;
 use futures::future::BoxFuture;
 
 use crate::encode::Body;
 use crate::error::StoreError;
+use crate::projection::MessageState;
 
 /// One append: events that become durable together, or not at all.
 #[derive(Clone, Debug)]
@@ -110,6 +111,9 @@ pub struct Totals {
     pub restarts: u64,
 }
 
+/// Every mailbox that one message was put into, and where it stands there.
+pub type Deliveries = Vec<(SlotId, MessageState)>;
+
 /// What the shell needs of a store. One contract suite holds every implementation to it.
 pub trait EventStore: Send + Sync + fmt::Debug + 'static {
     /// Opens a team's log for writing and fences off earlier owners. An unknown team has an empty log.
@@ -123,6 +127,13 @@ pub trait EventStore: Send + Sync + fmt::Debug + 'static {
         after: Seq,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Recorded>, StoreError>>;
+    /// Where the messages stand that the events at `accepted` accepted: for each of them every
+    /// mailbox that it was put into, by slot. Nothing where an event accepted none.
+    fn deliveries<'a>(
+        &'a self,
+        team: &'a TeamId,
+        accepted: &'a [Seq],
+    ) -> BoxFuture<'a, Result<Vec<Deliveries>, StoreError>>;
     /// All teams, by name.
     fn teams(&self) -> BoxFuture<'_, Result<Vec<TeamRow>, StoreError>>;
     /// A team's numbers.

@@ -15,6 +15,7 @@ mod upcast;
 
 pub use encode::{APPEND_LIMIT, Body, INLINE_LIMIT};
 pub use error::StoreError;
-pub use event_store::{Append, EventStore, Loaded, Snapshot, TeamRow, Totals};
+pub use event_store::{Append, Deliveries, EventStore, Loaded, Snapshot, TeamRow, Totals};
 pub use memory::MemoryStore;
+pub use projection::MessageState;
 pub use sqlite::{CommitFault, ReadModelDump, SqliteOptions, SqliteStore, Verified};

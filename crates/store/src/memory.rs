@@ -14,7 +14,7 @@ use futures::future::{BoxFuture, FutureExt, ready};
 
 use crate::encode::{Body, Encoded, encode_items};
 use crate::error::StoreError;
-use crate::event_store::{Append, EventStore, Loaded, Snapshot, TeamRow, Totals};
+use crate::event_store::{Append, Deliveries, EventStore, Loaded, Snapshot, TeamRow, Totals};
 use crate::projection::{Counts, apply};
 use crate::upcast;
 
@@ -234,6 +234,19 @@ impl EventStore for MemoryStore {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Recorded>, StoreError>> {
         async move { Self::log(&self.lock(), team)?.events(team, after, limit) }.boxed()
+    }
+
+    fn deliveries<'a>(
+        &'a self,
+        team: &'a TeamId,
+        accepted: &'a [Seq],
+    ) -> BoxFuture<'a, Result<Vec<Deliveries>, StoreError>> {
+        async move {
+            let inner = self.lock();
+            let models = &Self::log(&inner, team)?.models;
+            Ok(accepted.iter().map(|seq| models.deliveries(*seq)).collect())
+        }
+        .boxed()
     }
 
     fn teams(&self) -> BoxFuture<'_, Result<Vec<TeamRow>, StoreError>> {

@@ -44,12 +44,26 @@ pub(crate) enum MemberState {
 
 /// Where a message stands in one mailbox. From [`MessageState::Acknowledged`] on it is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MessageState {
+pub enum MessageState {
+    /// It waits.
     Queued = 0,
+    /// It is in the input of a running turn.
     Delivered = 1,
+    /// A turn that had it ended well.
     Acknowledged = 2,
+    /// A newer notice took its place.
     Superseded = 3,
+    /// It was given up.
     Dead = 4,
+}
+
+impl MessageState {
+    /// The state of a row, if that is one.
+    pub(crate) fn of_row(state: i64) -> Option<Self> {
+        [Self::Queued, Self::Delivered, Self::Acknowledged, Self::Superseded, Self::Dead]
+            .into_iter()
+            .find(|known| *known as i64 == state)
+    }
 }
 
 /// Where a task stands. From [`TaskState::Completed`] on it is closed.

@@ -6,6 +6,7 @@ mod batch;
 mod blobs;
 mod checkpointer;
 mod connection;
+mod deliveries;
 mod erase;
 mod heads;
 mod lock;

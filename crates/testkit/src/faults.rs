@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use aion_core::event::Recorded;
 use aion_core::id::{ConversationId, Seq, TeamId};
 use aion_core::transcript::Item;
-use aion_store::{Append, EventStore, Loaded, Snapshot, StoreError, TeamRow, Totals};
+use aion_store::{Append, Deliveries, EventStore, Loaded, Snapshot, StoreError, TeamRow, Totals};
 use futures::future::{BoxFuture, FutureExt};
 
 /// What a store is asked to do, as far as it can fail here.
@@ -214,6 +214,14 @@ impl<S: EventStore> EventStore for FaultyStore<S> {
     ) -> BoxFuture<'a, Result<Vec<Recorded>, StoreError>> {
         let call = self.inner.read(team, after, limit);
         self.faulty(Operation::Read, team, after, call).boxed()
+    }
+
+    fn deliveries<'a>(
+        &'a self,
+        team: &'a TeamId,
+        accepted: &'a [Seq],
+    ) -> BoxFuture<'a, Result<Vec<Deliveries>, StoreError>> {
+        self.inner.deliveries(team, accepted)
     }
 
     fn teams(&self) -> BoxFuture<'_, Result<Vec<TeamRow>, StoreError>> {

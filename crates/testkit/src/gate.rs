@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use aion_core::event::Recorded;
 use aion_core::id::{ConversationId, Seq, TeamId};
 use aion_core::transcript::Item;
-use aion_store::{Append, EventStore, Loaded, Snapshot, StoreError, TeamRow, Totals};
+use aion_store::{Append, Deliveries, EventStore, Loaded, Snapshot, StoreError, TeamRow, Totals};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
@@ -82,6 +82,14 @@ impl EventStore for GatedStore {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Recorded>, StoreError>> {
         self.inner.read(team, after, limit)
+    }
+
+    fn deliveries<'a>(
+        &'a self,
+        team: &'a TeamId,
+        accepted: &'a [Seq],
+    ) -> BoxFuture<'a, Result<Vec<Deliveries>, StoreError>> {
+        self.inner.deliveries(team, accepted)
     }
 
     fn teams(&self) -> BoxFuture<'_, Result<Vec<TeamRow>, StoreError>> {

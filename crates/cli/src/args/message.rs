@@ -11,6 +11,8 @@ pub(crate) enum Message {
     Send(SendMessage),
     /// List the messages of a team, the last ones
     Ls(ListMessages),
+    /// Send a message again that was given up
+    Redeliver(Redeliver),
     /// Follow the messages of a team, until Ctrl+C
     Tail(OfTeam),
 }
@@ -25,6 +27,18 @@ pub(crate) struct SendMessage {
     /// How soon it is read
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub(crate) urgency: Urgency,
+    #[command(flatten)]
+    pub(crate) of: OfTeam,
+}
+
+/// `aion message redeliver`.
+#[derive(Debug, Args)]
+pub(crate) struct Redeliver {
+    /// The message, as `aion message ls` shows it
+    pub(crate) message: String,
+    /// Send it to this member [default: the one whose mailbox gave it up]
+    #[arg(long, value_name = "MEMBER")]
+    pub(crate) to: Option<String>,
     #[command(flatten)]
     pub(crate) of: OfTeam,
 }

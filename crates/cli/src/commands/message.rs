@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::io::Read;
 
 use aion_api::{
-    AgentListResponse, Exit, MessageAcceptedResponse, MessageListResponse, MessageParams,
-    MessageRow, UrgencyParam,
+    AgentListResponse, DeliveryState, Exit, MessageAcceptedResponse, MessageListResponse,
+    MessageParams, MessageRow, RedeliverParams, UrgencyParam,
 };
 use aion_core::event::Event;
+use aion_core::id::{InvalidId, MessageId};
 
-use crate::args::{ListMessages, Message, OfTeam, SendMessage, Urgency};
+use crate::args::{ListMessages, Message, OfTeam, Redeliver, SendMessage, Urgency};
 use crate::client::{Heard, Listening, connect, find_member, find_team, folded};
 use crate::exit::{Failure, Outcome};
 use crate::output;
@@ -24,6 +25,7 @@ pub(super) async fn run(command: Message, json: bool) -> Outcome {
     match command {
         Message::Send(args) => send(args, json).await,
         Message::Ls(args) => list(&args, json).await,
+        Message::Redeliver(args) => redeliver(&args, json).await,
         Message::Tail(of) => tail(&of, json).await,
     }
 }
@@ -49,6 +51,26 @@ async fn send(args: SendMessage, json: bool) -> Outcome {
     } else {
         let (name, team) = (&member.agent_name, clean_line(&team.name, 60));
         output::line(&format!("{} to {name} of {team} is accepted", accepted.message_id))?;
+    }
+    Ok(Exit::Success)
+}
+
+async fn redeliver(args: &Redeliver, json: bool) -> Outcome {
+    let client = connect(&args.of.reach).await?;
+    let team = find_team(&client, args.of.team.as_deref()).await?;
+    let slot_id = match &args.to {
+        Some(to) => Some(find_member(&client, &team.id, to).await?.slot_id),
+        None => None,
+    };
+    let no_id = |error: InvalidId| Failure::usage(error.to_string());
+    let message: MessageId = args.message.parse().map_err(no_id)?;
+    let path = format!("/api/teams/{}/messages/{message}/redeliver", team.id);
+    let accepted: MessageAcceptedResponse =
+        client.persist(&path, &RedeliverParams { slot_id }).await?;
+    if json {
+        output::json(&accepted)?;
+    } else {
+        output::line(&format!("{message} is sent again, as {}", accepted.message_id))?;
     }
     Ok(Exit::Success)
 }
@@ -88,12 +110,11 @@ async fn list(args: &ListMessages, json: bool) -> Outcome {
         .map(|row| {
             let to: Vec<String> = row.to.iter().map(|slot| name(&format!("s{slot}"))).collect();
             let to = if to.is_empty() { "user".to_owned() } else { to.join(", ") };
-            let state = if row.open.is_empty() { "done" } else { "open" };
             vec![
                 row.message_id.clone(),
                 name(&row.from),
                 clean_line(&to, 40),
-                state.to_owned(),
+                state(row).to_owned(),
                 clean_line(&row.text, 100),
             ]
         })
@@ -104,6 +125,20 @@ async fn list(args: &ListMessages, json: bool) -> Outcome {
         output::table(&["ID", "FROM", "TO", "STATE", "TEXT"], &rows)?;
     }
     Ok(Exit::Success)
+}
+
+/// How far a message is, in a word: what still needs somebody comes first.
+fn state(row: &MessageRow) -> &'static str {
+    let is = |state| row.deliveries.iter().any(|delivery| delivery.state == state);
+    if is(DeliveryState::Dead) {
+        "dead"
+    } else if is(DeliveryState::Queued) {
+        "waits"
+    } else if is(DeliveryState::Delivered) {
+        "read"
+    } else {
+        "done"
+    }
 }
 
 async fn tail(of: &OfTeam, json: bool) -> Outcome {

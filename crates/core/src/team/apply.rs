@@ -102,7 +102,7 @@ impl Team {
             self.messages.insert(message.id, OpenMessage { envelope: message.clone(), mailboxes });
         }
         match message.from {
-            Sender::Agent(slot) if is_counted(&message.body) => {
+            Sender::Agent(slot) if message.again.is_none() && is_counted(&message.body) => {
                 let limit = self.settings.limits.messages_per_minute;
                 let n = u32::try_from(recipients.len().max(1)).unwrap_or(u32::MAX);
                 self.with(slot, |a| a.bucket.take(at, n.min(limit.max(1)), limit));

@@ -170,6 +170,7 @@ impl Team {
             Command::KillAgent { slot } => self.kill(d, caller, *slot),
 
             Command::SendMessage(message) => self.send_message(d, caller, message),
+            Command::SendAgain { slot, message } => self.send_again(d, caller, *slot, message),
             Command::TakeMail { turn, step } => self.take_mail(d, caller, *turn, *step),
             Command::ReturnMail { turn, messages } => self.return_mail(d, caller, *turn, messages),
             Command::EndTurn { turn, outcome, usage } => {

@@ -70,6 +70,7 @@ impl Draft {
             summary: None,
             urgency,
             files: Vec::new(),
+            again: None,
             sent_at: self.now,
         };
         self.push(Event::MessageSent { message, recipients, held, key: None });

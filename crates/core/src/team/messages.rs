@@ -59,6 +59,7 @@ impl Team {
             summary: message.summary.clone(),
             urgency: message.urgency,
             files: message.files.clone(),
+            again: None,
             sent_at: d.now,
         };
         let interrupts = message.urgency == Urgency::Interrupt;
@@ -78,6 +79,46 @@ impl Team {
                 d.push(Event::AgentReleased { slot: agent.slot, hold: Hold::NoProgress });
             }
         }
+        Ok(())
+    }
+
+    /// What was given up, or was for somebody who is gone, is sent once more: a message of its own,
+    /// in the name of whoever wrote it.
+    pub(super) fn send_again(
+        &self,
+        d: &mut Draft,
+        caller: Caller,
+        slot: SlotId,
+        message: &Envelope,
+    ) -> Result<(), Rejection> {
+        self.person(caller, "send a message again")?;
+        if matches!(message.body, Body::Protocol(_)) {
+            // Its meaning was of its moment: the request behind it is decided or gone.
+            return Err(Rejection::NotAllowed {
+                what: "send a notice of the team again",
+                who: "the rule that made it",
+            });
+        }
+        let agent = self.member(slot)?;
+        if agent.mailbox.entries().contains_key(&message.id) {
+            return Err(Rejection::WrongState { slot, needs: "to be done with the message" });
+        }
+        let bytes = message.body.len() as u64;
+        self.check_mail(d.now, caller, &[slot], bytes)?;
+        let again = Envelope {
+            id: d.next_message(),
+            to: Recipient::Agent(slot),
+            urgency: message.urgency.min(Urgency::Wake),
+            again: Some(message.id),
+            sent_at: d.now,
+            ..message.clone()
+        };
+        d.push(Event::MessageSent {
+            message: again,
+            recipients: vec![slot],
+            held: false,
+            key: None,
+        });
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use aion_core::command::SendMessage;
 use aion_core::event::DeadLetterReason;
 use aion_core::id::{MessageId, SlotId};
 use aion_core::mailbox::Place;
-use aion_core::message::{Recipient, Sender, Urgency};
+use aion_core::message::{Body, Envelope, ProtocolMessage, Recipient, Sender, Urgency};
 use aion_core::time::{Millis, Timestamp};
 use aion_core::turn::{TurnOutcome, Unavailable};
 use aion_core::{Caller, Command, Event, Rejection};
@@ -144,6 +144,39 @@ fn the_leads_own_dead_letters_go_to_the_person() {
             if message.to == Recipient::User && message.from == Sender::System && recipients.is_empty())
     });
     assert!(told);
+}
+
+#[test]
+fn what_was_given_up_is_sent_again_in_its_writers_name_and_only_by_the_person() {
+    let mut w = World::new();
+    let id = w.say(Caller::Agent(BOB), ANN, "poison");
+    let message = Box::new(w.team.message(id).unwrap().clone());
+    let again = Command::SendAgain { slot: ANN, message: message.clone() };
+    let refused = w.no(USER, &again);
+    assert_eq!(refused.code(), "wrong_state", "it is still on its way: {refused}");
+    for pause in [2, 4, 8] {
+        w.end_as(ANN, fault());
+        w.wait(Millis::seconds(pause));
+    }
+    assert!(w.team.message(id).is_none());
+    for caller in [Caller::Agent(BOB), Caller::Agent(LEAD)] {
+        assert_eq!(w.no(caller, &again).code(), "not_allowed", "{caller:?}");
+    }
+    let events = w.ok(USER, &again);
+    let Some(Event::MessageSent { message: sent, recipients, .. }) = events.first() else {
+        panic!("{events:?}")
+    };
+    assert_eq!((sent.from, sent.again, &sent.body), (Sender::Agent(BOB), Some(id), &message.body));
+    assert_eq!(recipients, &[ANN]);
+    w.settle();
+    assert!(w.team.message(sent.id).is_none(), "it was read this time");
+    // To somebody else, too; never a notice, whose meaning was of its moment.
+    w.ok(USER, &Command::SendAgain { slot: LEAD, message: message.clone() });
+    let kind =
+        ProtocolMessage::TeamPermissionUpdate { tool: "Bash".to_owned(), rule: "x".to_owned() };
+    let notice = Envelope { body: Body::Protocol(kind), ..*message };
+    let refused = w.no(USER, &Command::SendAgain { slot: ANN, message: Box::new(notice) });
+    assert_eq!(refused.code(), "not_allowed");
 }
 
 #[test]

@@ -6,11 +6,11 @@ use aion_core::agent::PermissionMode;
 use aion_core::budget::Amount;
 use aion_core::command::{Fact, SendMessage};
 use aion_core::event::Event;
-use aion_core::id::{SlotId, TaskId, TurnId};
-use aion_core::message::{Recipient, Urgency};
+use aion_core::id::{MessageId, SlotId, TaskId, TurnId};
+use aion_core::message::{Body, Envelope, Recipient, Sender, Urgency};
 use aion_core::request::{Decision, RequestKind};
 use aion_core::task::{Task, TaskChange, TaskStatus};
-use aion_core::time::Millis;
+use aion_core::time::{Millis, Timestamp};
 use aion_core::turn::{TurnOutcome, Unavailable};
 use aion_core::{Caller, Command};
 
@@ -208,7 +208,7 @@ impl World {
     /// What a member may not do, tried on purpose. The model sees whether it was let through.
     pub(crate) fn trespass(&mut self, caller: Caller) {
         let slot = self.some_slot();
-        let command = match self.rng.below(16) {
+        let command = match self.rng.below(17) {
             0 => Command::SpawnAgent { member: self.some_member() },
             1 => Command::KillAgent { slot },
             2 => Command::SetMode { slot, mode: PermissionMode::BypassPermissions },
@@ -253,7 +253,22 @@ impl World {
                 key: None,
             })),
             12 => Command::Interrupt { slot },
-            13 => Command::ResumeAgent { slot },
+            13 => {
+                // Words in the name of another.
+                let message = Envelope {
+                    id: MessageId(1),
+                    from: Sender::Agent(slot),
+                    to: Recipient::Lead,
+                    body: Body::Text("I said so".to_owned()),
+                    summary: None,
+                    urgency: Urgency::Wake,
+                    files: Vec::new(),
+                    again: None,
+                    sent_at: Timestamp(0),
+                };
+                Command::SendAgain { slot: SlotId::LEAD, message: Box::new(message) }
+            }
+            15 => Command::ResumeAgent { slot },
             14 => Command::SendMessage(Box::new(SendMessage {
                 to: self.some_recipient(),
                 text: "x".repeat(70_000),

@@ -228,6 +228,8 @@ pub(crate) struct Model {
     pub(crate) soft: bool,
     pub(crate) spawned_by_lead: u32,
     pub(crate) last_slot: u32,
+    /// What members wrote, each message in its own words.
+    pub(crate) written: BTreeMap<MessageId, (SlotId, String)>,
     pub(crate) last_message: u64,
     pub(crate) last_turn: u64,
     pub(crate) last_task: u32,

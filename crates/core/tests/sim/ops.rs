@@ -5,11 +5,11 @@ use aion_core::budget::{Amount, Cap};
 use aion_core::command::{SendMessage, Settings};
 use aion_core::id::{AgentName, ConversationId, RequestId, SlotId, TeamId};
 use aion_core::limits::Limits;
-use aion_core::message::{Recipient, Urgency};
+use aion_core::message::{Envelope, Recipient, Urgency};
 use aion_core::permission::{Delegation, GrantScope};
 use aion_core::request::{Decision, Request, RequestKind};
 use aion_core::rule::{Rule, SessionRules};
-use aion_core::{Caller, Command};
+use aion_core::{Caller, Command, Event};
 
 use crate::agents::Sent;
 use crate::model::Standing;
@@ -20,6 +20,7 @@ use crate::world::{SECRET_KEY, World};
 enum Op {
     Send,
     SendAll,
+    SendAgain,
     Batch,
     Race,
     Retry,
@@ -200,6 +201,7 @@ impl World {
         let op = self.rng.weighted(&[
             (12, Op::Send),
             (3, Op::SendAll),
+            (2, Op::SendAgain),
             (4, Op::Batch),
             (4, Op::Race),
             (6, Op::Retry),
@@ -248,6 +250,7 @@ impl World {
                 self.send(user, to);
             }
             Op::SendAll => self.send(user, Recipient::Everyone),
+            Op::SendAgain => self.send_again(),
             Op::Batch => self.send_batch(),
             Op::Race => self.race(),
             Op::Retry => self.retry(),
@@ -368,6 +371,26 @@ impl World {
         if let Ok(name) = AgentName::parse(&text) {
             self.submit(caller, Command::RenameAgent { slot, name, label: None });
         }
+    }
+
+    /// The person sends once more what the log holds, to its recipient or to somebody else.
+    fn send_again(&mut self) {
+        let sent: Vec<Envelope> = self
+            .log
+            .iter()
+            .rev()
+            .filter_map(|recorded| match &recorded.event {
+                Event::MessageSent { message, .. } => Some(message.clone()),
+                _ => None,
+            })
+            .take(30)
+            .collect();
+        let Some(message) = self.rng.pick(&sent).cloned().map(Box::new) else { return };
+        let slot = match message.to {
+            Recipient::Agent(slot) if self.rng.percent(80) => slot,
+            _ => self.some_slot(),
+        };
+        self.submit(Caller::User, Command::SendAgain { slot, message });
     }
 
     /// Several commands that arrive together and share one append.

@@ -177,6 +177,7 @@ fn replies_were_true(world: &World) -> Vec<(&'static str, String)> {
     for recorded in &world.log {
         if let Event::MessageSent { message, .. } = &recorded.event
             && let Body::Text(text) = &message.body
+            && message.again.is_none()
             && text.starts_with("text ")
         {
             found.entry(text).or_default().push(message.id);

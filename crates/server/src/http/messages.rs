@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use aion_api::{
     FileParams, MessageAcceptedResponse, MessageListResponse, MessageParams, PageParams,
+    RedeliverParams,
 };
 use aion_core::command::{Caller, Command, SendMessage};
 use aion_core::event::Event;
 use aion_core::id::{Seq, SlotId};
 use aion_core::message::{FileRef, Recipient};
-use aion_runtime::TeamHandle;
+use aion_runtime::{Committed, Deliveries, MessageState, TeamHandle};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -96,18 +97,79 @@ pub(crate) async fn list(
     let limit = page_limit(page.limit)?;
     let page = history::messages(house, team.team(), Seq(page.after), limit).await?;
     let next = page.next;
-    let messages = app
-        .read(&team, move |team| {
-            let rows = page.items.iter().filter_map(|recorded| match &recorded.event {
-                Event::MessageSent { message, recipients, .. } => {
-                    Some(message_row(team, recorded, message, recipients))
-                }
-                _ => None,
-            });
-            rows.collect()
-        })
-        .await?;
-    Ok(Json(MessageListResponse { messages, next }))
+    let accepted: Vec<Seq> = page.items.iter().map(|recorded| recorded.seq).collect();
+    let deliveries = house.store.deliveries(team.team(), &accepted).await?;
+    let rows = page.items.iter().zip(deliveries).filter_map(|(recorded, deliveries)| {
+        let Event::MessageSent { message, recipients, .. } = &recorded.event else { return None };
+        Some(message_row(recorded, message, recipients, deliveries))
+    });
+    Ok(Json(MessageListResponse { messages: rows.collect(), next }))
+}
+
+/// Send a message again that was given up. It keeps its writer, and is a message of its own.
+#[utoipa::path(
+    post,
+    path = "/api/teams/{team_id}/messages/{message_id}/redeliver",
+    tag = "messages",
+    params(
+        ("team_id" = String, Path),
+        ("message_id" = String, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "Send it once per key"),
+    ),
+    request_body = RedeliverParams,
+    responses(
+        (status = 202, description = "Accepted, durably", body = MessageAcceptedResponse),
+        Problems,
+    )
+)]
+pub(crate) async fn redeliver(
+    State(app): State<App>,
+    principal: Principal,
+    At((team, message)): At<(String, String)>,
+    Key(key): Key,
+    Body(params): Body<RedeliverParams>,
+) -> Answer<Response> {
+    let team = app.team(&principal, &team).await?;
+    let house = app.service.house();
+    let unknown = || Failure::not_found("message.unknown", "the team's log has no such message");
+    let id = message.parse().map_err(|_| unknown())?;
+    let found = history::message(house, team.team(), id).await?.ok_or_else(unknown)?;
+    let Event::MessageSent { message, .. } = &found.event else { return Err(unknown()) };
+    let slot = match params.slot_id {
+        Some(slot) => u32::try_from(slot).map(SlotId).map_err(|_| unknown())?,
+        None => given_up(&house.store.deliveries(team.team(), &[found.seq]).await?)?,
+    };
+    let again = Command::SendAgain { slot, message: Box::new(message.clone()) };
+    let command = match key {
+        Some(key) => Command::Keyed { key, command: Box::new(again) },
+        None => again,
+    };
+    let credential = Some(principal.credential.clone());
+    accepted(&team.submit(Caller::User, credential, command).await?)
+}
+
+/// The one mailbox that gave a message up.
+fn given_up(deliveries: &[Deliveries]) -> Answer<SlotId> {
+    let dead: Vec<SlotId> = deliveries
+        .iter()
+        .flatten()
+        .filter(|(_, state)| *state == MessageState::Dead)
+        .map(|(slot, _)| *slot)
+        .collect();
+    match dead[..] {
+        [slot] => Ok(slot),
+        [] => Err(Failure::new(
+            StatusCode::CONFLICT,
+            "message.not_dead",
+            "no mailbox gave this message up; say with slot_id whom it is sent to again",
+        )),
+        _ => Err(Failure::new(
+            StatusCode::CONFLICT,
+            "message.several",
+            "several mailboxes gave this message up; say with slot_id which of them",
+        )
+        .with_choices(dead.iter().map(|slot| slot.0))),
+    }
 }
 
 pub(super) async fn send_to(
@@ -130,7 +192,11 @@ pub(super) async fn send_to(
     };
     let command = Command::SendMessage(Box::new(message));
     let credential = Some(principal.credential.clone());
-    let committed = team.submit(Caller::User, credential, command).await?;
+    accepted(&team.submit(Caller::User, credential, command).await?)
+}
+
+/// Says which message was accepted, also where it was by an earlier try.
+fn accepted(committed: &Committed) -> Answer<Response> {
     let sent = committed.events.iter().find_map(|recorded| match &recorded.event {
         Event::MessageSent { message, .. } => Some((message.id, recorded.seq)),
         _ => None,

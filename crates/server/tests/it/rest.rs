@@ -150,7 +150,7 @@ async fn a_message_is_accepted_once_per_key_and_followed_to_its_end() {
     assert_eq!(row["from"], "user");
     assert_eq!(row["to"], json!([1]));
     assert_eq!(row["seq"], first.body["seq"]);
-    assert_eq!(row["open"], json!([{ "slot_id": 1, "state": "delivered" }]));
+    assert_eq!(row["deliveries"], json!([{ "slot_id": 1, "state": "delivered" }]));
     agent.end(turn.turn, TurnOutcome::Done { last_text: Some("done".to_owned()) }).await;
     let team = path.rsplit('/').next().unwrap().parse().unwrap();
     let mut events = world.service.open(&team).await.unwrap().subscribe(Seq(0));
@@ -159,7 +159,8 @@ async fn a_message_is_accepted_once_per_key_and_followed_to_its_end() {
             break;
         }
     }
-    assert_eq!(world.get(&messages).await["messages"][0]["open"], json!([]));
+    let row = &world.get(&messages).await["messages"][0];
+    assert_eq!(row["deliveries"], json!([{ "slot_id": 1, "state": "acknowledged" }]));
 
     world.call("POST", &messages, Some(json!({ "text": "" }))).await.is(422, "team.empty");
     let long = json!({ "text": "x".repeat(100_000) });
@@ -170,6 +171,74 @@ async fn a_message_is_accepted_once_per_key_and_followed_to_its_end() {
     let nobody = format!("{path}/agents/9/messages");
     let unknown = world.call("POST", &nobody, Some(json!({ "text": "hi" }))).await;
     assert_eq!(unknown.is(404, "team.unknown_agent").body["choices"], json!(["team-lead"]));
+}
+
+#[tokio::test]
+async fn what_a_mailbox_gave_up_is_shown_and_sent_again() {
+    let mut world = World::new().await;
+    let path = world.team().await;
+    let messages = format!("{path}/messages");
+    for name in ["bob", "carol"] {
+        let member = json!({ "name": name, "prompt": "work" });
+        world.call("POST", &format!("{path}/agents"), Some(member)).await.is(202, "");
+        world.stage.turn().await;
+    }
+    let to_bob = format!("{path}/agents/2/messages");
+    let sent = world.call("POST", &to_bob, Some(json!({ "text": "the fence is green" }))).await;
+    let id = sent.is(202, "").body["message_id"].as_str().unwrap().to_owned();
+    let again = format!("{messages}/{id}/redeliver");
+    world.call("POST", &again, Some(json!({}))).await.is(409, "message.not_dead");
+    world.call("POST", &again, Some(json!({ "slot_id": 2 }))).await.is(409, "team.wrong_state");
+    world.call("POST", &format!("{path}/agents/2/kill"), None).await.is(202, "");
+    let row = async |id: &str| {
+        let list = world.get(&messages).await;
+        let rows = list["messages"].as_array().unwrap();
+        rows.iter().find(|row| row["message_id"] == id).cloned().unwrap()
+    };
+    while row(&id).await["deliveries"][0]["state"] != "dead" {
+        tokio::task::yield_now().await;
+    }
+    // Whom it was for is gone; somebody else reads it.
+    world.call("POST", &again, Some(json!({}))).await.is(409, "team.recipient_gone");
+    let body = json!({ "slot_id": 3 });
+    let key = [("idempotency-key", "k")];
+    let twice = [
+        world.call_with("POST", &again, &key, Some(body.clone())).await,
+        world.call_with("POST", &again, &key, Some(body)).await,
+    ];
+    let new = twice[0].is(202, "").body["message_id"].as_str().unwrap().to_owned();
+    assert_eq!(twice[1].is(202, "").body["message_id"], *new);
+    let shown = row(&new).await;
+    assert_eq!((&shown["again"], &shown["from"]), (&json!(id), &json!("user")));
+    assert_eq!(shown["deliveries"], json!([{ "slot_id": 3, "state": "queued" }]));
+}
+
+#[tokio::test]
+async fn a_message_is_found_wherever_it_is_in_a_long_log() {
+    let world = World::new().await;
+    let path = world.team().await;
+    let messages = format!("{path}/messages");
+    for n in 1..=700 {
+        let text = json!({ "text": format!("text {n}") });
+        world.call("POST", &messages, Some(text)).await.is(202, "");
+        if n % 100 == 0 {
+            // Events between them that accept nothing.
+            let name = json!({ "name": format!("name {n}") });
+            for _ in 0..3 {
+                world.call("PATCH", &path, Some(name.clone())).await.is(200, "");
+            }
+        }
+    }
+    let again = async |id: &str| {
+        let again = format!("{messages}/{id}/redeliver");
+        world.call("POST", &again, Some(json!({ "slot_id": 1 }))).await
+    };
+    for n in [1, 2, 255, 256, 350, 511, 512, 513, 699, 700] {
+        again(&format!("m{n}")).await.is(409, "team.wrong_state");
+    }
+    for unknown in ["m0", "m701", "m99999999", "x"] {
+        again(unknown).await.is(404, "message.unknown");
+    }
 }
 
 #[tokio::test]

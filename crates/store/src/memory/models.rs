@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use aion_core::budget::Usage;
 use aion_core::id::{MessageId, RequestId, Seq, SlotId, TaskId};
 
+use crate::event_store::Deliveries;
 use crate::projection::{MemberState, MessageState, NewOwner, RequestState, Rows, TaskState};
 
 /// The read models of one team in memory.
@@ -19,8 +20,19 @@ pub(super) struct Models {
     pub(super) ended: bool,
     members: BTreeMap<SlotId, MemberState>,
     messages: BTreeMap<(SlotId, MessageId), MessageState>,
+    /// What each event accepted, for those that accepted something.
+    accepted: BTreeMap<Seq, MessageId>,
     tasks: BTreeMap<TaskId, TaskState>,
     requests: BTreeMap<RequestId, RequestState>,
+}
+
+impl Models {
+    /// Where the message stands that the event at `accepted` accepted.
+    pub(super) fn deliveries(&self, accepted: Seq) -> Deliveries {
+        let Some(message) = self.accepted.get(&accepted) else { return Deliveries::new() };
+        let copies = self.messages.iter().filter(|((_, copy), _)| copy == message);
+        copies.map(|((slot, _), state)| (*slot, *state)).collect()
+    }
 }
 
 impl Rows for Models {
@@ -66,9 +78,10 @@ impl Rows for Models {
         &mut self,
         slot: SlotId,
         message: MessageId,
-        _seq: Seq,
+        seq: Seq,
         _nth: usize,
     ) -> Result<bool, Infallible> {
+        self.accepted.insert(seq, message);
         let open = self.messages.get(&(slot, message)).is_some_and(|state| !is_settled(*state));
         if !open {
             self.messages.insert((slot, message), MessageState::Queued);

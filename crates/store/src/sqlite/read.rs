@@ -145,7 +145,7 @@ impl Walk<'_> {
         let transaction = self.connection.unchecked_transaction().map_err(fail)?;
         let known = self.link.is_some() || self.seq == 0;
         let first = if known { self.seq + 1 } else { self.seq };
-        let (mut row, mut seq) = self.entry(until).map_err(fail)?;
+        let (mut row, mut seq) = entry(self.connection, self.end, until).map_err(fail)?;
         let mut select = self
             .connection
             .prepare_cached(
@@ -174,21 +174,6 @@ impl Walk<'_> {
         Ok(rows)
     }
 
-    /// The row, and its place, of the nearest event at or after `seq` that can be looked up.
-    fn entry(&self, seq: u64) -> rusqlite::Result<(i64, u64)> {
-        let end = (self.end.last_event, self.end.seq);
-        if end.1 - seq < INDEXED {
-            return Ok(end);
-        }
-        let found = self
-            .connection
-            .prepare_cached("SELECT id FROM events WHERE team = ?1 AND seq = ?2 AND seq & 63 = 0")?
-            .query_row((self.end.key, signed(seq.next_multiple_of(INDEXED))), |row| row.get(0))
-            .optional()?;
-        // Where the index has lost an entry, the way from the end is longer and just as good.
-        Ok(found.map_or(end, |row| (row, seq.next_multiple_of(INDEXED))))
-    }
-
     fn broken(&self, seq: u64, how: &str) -> StoreError {
         // A team that was erased meanwhile is gone, not damaged.
         match end(self.connection, self.team) {
@@ -199,6 +184,20 @@ impl Walk<'_> {
             Err(error) => error,
         }
     }
+}
+
+/// The row, and its place, of the nearest event at or after `seq` that can be looked up.
+pub(crate) fn entry(connection: &Connection, end: &End, seq: u64) -> rusqlite::Result<(i64, u64)> {
+    let last = (end.last_event, end.seq);
+    if last.1 - seq < INDEXED {
+        return Ok(last);
+    }
+    let found = connection
+        .prepare_cached("SELECT id FROM events WHERE team = ?1 AND seq = ?2 AND seq & 63 = 0")?
+        .query_row((end.key, signed(seq.next_multiple_of(INDEXED))), |row| row.get(0))
+        .optional()?;
+    // Where the index has lost an entry, the way from the end is longer and just as good.
+    Ok(found.map_or(last, |row| (row, seq.next_multiple_of(INDEXED))))
 }
 
 /// All teams that have events, by name.

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::encode::{Encoded, EncodedItem, encode_items};
 use crate::error::StoreError;
-use crate::event_store::{Append, EventStore, Loaded, Snapshot, TeamRow, Totals};
+use crate::event_store::{Append, Deliveries, EventStore, Loaded, Snapshot, TeamRow, Totals};
 use crate::sqlite::batch::{CommitFault, Done, Entry, Ledger};
 use crate::sqlite::blobs::Blobs;
 use crate::sqlite::checkpointer;
@@ -30,7 +30,7 @@ use crate::sqlite::read::{self, ReadModelDump, Verified};
 use crate::sqlite::readers::Readers;
 use crate::sqlite::witness::{Testimony, Witness};
 use crate::sqlite::writer::{FaultPlan, Job, Reply, Writer, limit_pages, progress};
-use crate::sqlite::{backup, restore, schema, snapshots};
+use crate::sqlite::{backup, deliveries, restore, schema, snapshots};
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -317,6 +317,17 @@ impl EventStore for SqliteStore {
         let team = team.clone();
         self.readers
             .run(move |connection| read::events(connection, &team, after, None, limit))
+            .boxed()
+    }
+
+    fn deliveries<'a>(
+        &'a self,
+        team: &'a TeamId,
+        accepted: &'a [Seq],
+    ) -> BoxFuture<'a, Result<Vec<Deliveries>, StoreError>> {
+        let (team, accepted) = (team.clone(), accepted.to_vec());
+        self.readers
+            .run(move |connection| deliveries::deliveries(connection, &team, &accepted))
             .boxed()
     }
 

@@ -1,12 +1,15 @@
 //! What every store keeps to, whatever keeps its bytes; it never looks behind the trait.
 
-use aion_core::event::Recorded;
-use aion_core::id::{CommandId, Seq, TeamId};
-use aion_store::{APPEND_LIMIT, EventStore, INLINE_LIMIT, Snapshot, StoreError, Totals};
+use aion_core::event::{DeadLetterReason, Event, Recorded};
+use aion_core::id::{CommandId, MessageId, Seq, SlotId, TeamId};
+use aion_store::{
+    APPEND_LIMIT, EventStore, INLINE_LIMIT, MessageState, Snapshot, StoreError, Totals,
+};
 use futures::future::join_all;
 
 use crate::events::{
-    append, conversation, created, recorded, said, sent, spawned, team, turn_ended, turn_started,
+    MATE, append, conversation, created, recorded, said, sent, spawned, team, turn_ended,
+    turn_started,
 };
 
 /// All that holds for a store on which nothing fails.
@@ -21,6 +24,7 @@ pub(crate) async fn check(store: &impl EventStore) {
     snapshots_are_kept_by_distance(store).await;
     transcripts_are_appended_behind_what_is_there(store).await;
     rows_and_numbers_follow_the_log(store).await;
+    every_message_has_a_state_in_every_mailbox(store).await;
     what_is_erased_is_gone(store).await;
 }
 
@@ -277,6 +281,33 @@ async fn rows_and_numbers_follow_the_log(store: &impl EventStore) {
     assert_eq!((row.members, row.messages_open, row.seq), (2, 1, Seq(10)));
     assert!(row.updated_wall_ms > 0);
     assert!(rows.is_sorted_by(|a, b| a.name <= b.name));
+}
+
+async fn every_message_has_a_state_in_every_mailbox(store: &impl EventStore) {
+    let a = team("mailboxes");
+    let epoch = begin(store, &a).await;
+    let lead = SlotId::LEAD;
+    let Event::MessageSent { message, held, key, .. } = sent(1, "to all") else { unreachable!() };
+    let both = Event::MessageSent { message, recipients: vec![MATE, lead], held, key };
+    let dead = Event::MessageDeadLettered {
+        message: MessageId(1),
+        slot: lead,
+        reason: DeadLetterReason::RecipientGone,
+    };
+    let first = vec![both, turn_started(1, &[1]), dead, turn_ended(1, &[1])];
+    store.append(append(&a, epoch, 2, first)).await.unwrap();
+    // Far enough behind that the first one is found over many others.
+    let many = (2..400).map(|n| sent(n, "")).collect();
+    store.append(append(&a, epoch, 6, many)).await.unwrap();
+    store.append(append(&a, epoch, 404, vec![turn_started(2, &[399])])).await.unwrap();
+    let asked = [Seq(404), Seq(3), Seq(1), Seq(9_000), Seq(70), Seq(0)];
+    let found = store.deliveries(&a, &asked).await.unwrap();
+    let mate = |state| vec![(MATE, state)];
+    assert_eq!(found[0], mate(MessageState::Delivered));
+    assert_eq!(found[1], [(lead, MessageState::Dead), (MATE, MessageState::Acknowledged)]);
+    assert_eq!(found[2..4], [vec![], vec![]], "an event that accepted nothing, and none");
+    assert_eq!(found[4..], [mate(MessageState::Queued), vec![]]);
+    assert!(matches!(store.deliveries(&team("nobody"), &[]).await, Err(StoreError::NoTeam(_))));
 }
 
 async fn what_is_erased_is_gone(store: &impl EventStore) {

@@ -61,6 +61,7 @@ pub(crate) fn sent(id: u64, text: &str) -> Event {
             summary: None,
             urgency: Urgency::Wake,
             files: Vec::new(),
+            again: None,
             sent_at: Timestamp(id),
         },
         recipients: vec![MATE],

@@ -293,6 +293,7 @@ fn message_sent(body: Body) -> Event {
                 sha256: action().to_string(),
                 bytes: 12,
             }],
+            again: None,
             sent_at: Timestamp(70),
         },
         recipients: vec![MATE, SlotId(3)],

@@ -25,9 +25,13 @@ impl Model {
         self.check(id.0 > last, "INV-04", || format!("message {id} follows m{last}"));
         self.last_message = last.max(id.0);
         self.check_recipients(message, recipients);
-        if let (Body::Text(_), Sender::Agent(slot)) = (&message.body, message.from) {
-            let own =
-                actor == Caller::Agent(slot) || actor == Caller::System || self.scope.consented;
+        if let (Body::Text(text), Sender::Agent(slot)) = (&message.body, message.from) {
+            let wrote = |id| self.written.get(&id).is_some_and(|was| *was == (slot, text.clone()));
+            let own = actor == Caller::Agent(slot)
+                || actor == Caller::System
+                || self.scope.consented
+                || (actor == Caller::User && message.again.is_some_and(wrote));
+            self.written.insert(id, (slot, text.clone()));
             self.check(own, "INV-14", || format!("{actor:?} wrote {id} in the name of {slot}"));
         }
         let most = u64::from(self.settings.limits.message_bytes);
@@ -85,7 +89,7 @@ impl Model {
             self.members.get(slot).is_some_and(|m| {
                 let queued = m.mail.values().filter(|m| m.home == Home::Queued).count();
                 // A tenth is kept for the person.
-                let own = message.from == Sender::User;
+                let own = message.from == Sender::User || message.again.is_some();
                 let room = limits.unread + if own { limits.unread / 10 + 1 } else { 0 };
                 queued >= room as usize
             })
@@ -95,6 +99,9 @@ impl Model {
             format!("{} goes into the full mailbox of {full:?}", message.id)
         });
         let (Sender::Agent(from), at) = (message.from, self.at) else { return };
+        if message.again.is_some() {
+            return;
+        }
         if limits.messages_per_minute == 0 || prompt {
             return;
         }
